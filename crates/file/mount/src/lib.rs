@@ -1,0 +1,12 @@
+//! The FUSE edge of Holdfast.
+//!
+//! # Promise
+//! Every request of the kernel reaches a [`Layer`] as a call on inode numbers, never on rebuilt
+//! path strings; the caller's ids come along; warm reads are served by the kernel; every write,
+//! shared mmap included, reaches the layer.
+pub mod layer;
+
+pub use layer::{
+    AllocateFlags, Attr, Caller, Errno, Ino, Kind, Layer, Listing, NewObject, RenameFlags, Result,
+    SetAttr, SetTime, Space, Timestamp,
+};

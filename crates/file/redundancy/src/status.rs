@@ -1,0 +1,101 @@
+//! What a set says of itself: one value, of which `holdfast status` and `--json` are views.
+
+use serde::{Deserialize, Serialize};
+
+/// State of a store in its set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StoreState {
+    /// Holds every copy that it should.
+    InSync,
+    /// Present and being brought up to date.
+    Rebuilding,
+    /// Not in use: missing, failed or refused; the detail says why.
+    Fenced,
+}
+
+/// Progress of bringing one store up to date.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Progress {
+    /// What is being done, in a word or two.
+    pub phase: String,
+    /// Objects looked at.
+    pub objects_done: u64,
+    /// Bytes compared or copied.
+    pub bytes_done: u64,
+    /// Bytes to do in all, where known.
+    pub bytes_total: Option<u64>,
+    /// Bytes that had to be written.
+    pub bytes_written: u64,
+    /// Rate over the last seconds.
+    pub bytes_per_s: u64,
+    /// Seconds to go, where known.
+    pub eta_s: Option<u64>,
+}
+
+/// One store.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct StoreStatus {
+    /// Place in the set.
+    pub index: u8,
+    /// Where it is.
+    pub path: String,
+    /// Its id, 32 hexadecimal digits; empty where none is known.
+    pub id: String,
+    /// State.
+    pub state: StoreState,
+    /// Why it is not in sync, and what to do; empty where it is.
+    pub detail: String,
+    /// Size of the file system below.
+    pub total_bytes: u64,
+    /// Free bytes there.
+    pub free_bytes: u64,
+    /// Known changes that this store has not seen.
+    pub dirty_entries: u64,
+    /// Errors of the store since the start.
+    pub errors: u64,
+    /// Rebuild, where one runs.
+    pub rebuild: Option<Progress>,
+}
+
+/// The outcome of the last comparison of all copies.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct ScrubStatus {
+    /// When it ended, seconds since the epoch.
+    pub finished_s: i64,
+    /// Objects compared.
+    pub objects: u64,
+    /// Differences found.
+    pub differences: u64,
+}
+
+/// A whole set.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// The set's id, 32 hexadecimal digits.
+    pub set: String,
+    /// Where it is mounted; empty where it is not.
+    pub mount: String,
+    /// Process that serves it.
+    pub pid: u32,
+    /// Seconds since the start.
+    pub uptime_s: u64,
+    /// Copies of each file.
+    pub copies: u8,
+    /// Membership generation.
+    pub generation: u64,
+    /// Whether every file has all its copies.
+    pub redundant: bool,
+    /// How many more stores may be lost without loss of data, at the present redundancy.
+    pub may_lose: u8,
+    /// Whether the set takes writes; the detail of the stores says why not.
+    pub writable: bool,
+    /// Objects and regions changed since the last checkpoint.
+    pub active_entries: u64,
+    /// Inodes that the kernel holds.
+    pub known_inodes: u64,
+    /// The last `scrub` or `check`, where there was one.
+    pub last_scrub: Option<ScrubStatus>,
+    /// The stores.
+    pub stores: Vec<StoreStatus>,
+}
