@@ -20,6 +20,9 @@ pub mod errno {
 
 use std::sync::Arc;
 
+pub mod handle;
+pub mod umask;
+
 /// Results of this crate carry the error number.
 pub type Result<T> = core::result::Result<T, errno::Errno>;
 
