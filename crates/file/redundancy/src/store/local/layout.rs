@@ -2,10 +2,11 @@
 
 use super::{DATA, LABEL_XATTR, LocalStore, LocalStoreError, Node, SYSTEM};
 use env::handle::{get_xattr, name_to_handle, open_by_handle};
+use env::real::RealDir;
 use mount::Errno;
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 const DIRECTORY: OFlags = OFlags::RDONLY
@@ -41,32 +42,16 @@ impl LocalStore {
         })
     }
 
-    /// Where the store at `path` keeps Holdfast's own files.
-    pub fn system_path(path: &Path) -> PathBuf {
-        path.join(SYSTEM)
-    }
-
-    /// Opens the store at `path`. `open_system` gets the path of `.holdfast` and opens it as the
-    /// directory that [`Store::system`](super::Store::system) answers.
+    /// Opens the store at `path`.
     ///
     /// # Errors
     /// Every [`LocalStoreError`]: the file system below must have file handles and keep
     /// `trusted.*` attributes, and the caller must be root.
-    pub fn open(
-        path: &Path,
-        open_system: impl FnOnce(&Path) -> env::Result<Arc<dyn env::Dir>>,
-    ) -> Result<LocalStore, LocalStoreError> {
+    pub fn open(path: &Path) -> Result<LocalStore, LocalStoreError> {
         let top = open_top(path)?;
         let root = open_part(&top, path, DATA)?;
-        open_part(&top, path, SYSTEM)?;
+        let system = open_part(&top, path, SYSTEM)?;
         let here = || path.to_path_buf();
-        let io = |operation| {
-            move |errno| LocalStoreError::Io {
-                operation,
-                path: here(),
-                errno,
-            }
-        };
         let no_handles = |errno| LocalStoreError::NoHandles {
             path: here(),
             errno,
@@ -89,14 +74,19 @@ impl LocalStore {
                 });
             }
         }
-        let device = rustix::fs::fstat(&root).map_err(io("stat"))?.st_dev;
-        let system = open_system(&LocalStore::system_path(path)).map_err(io("open"))?;
+        let device = rustix::fs::fstat(&root)
+            .map_err(|errno| LocalStoreError::Io {
+                operation: "stat",
+                path: here(),
+                errno,
+            })?
+            .st_dev;
         Ok(LocalStore {
             root,
             root_node: Node(handle.as_bytes().into()),
             mount_id,
             device,
-            system,
+            system: Arc::new(RealDir::from_fd(system)),
         })
     }
 }

@@ -7,34 +7,6 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
-use std::sync::Arc;
-
-/// A system directory that nothing here uses.
-struct NoSystem;
-
-impl env::Dir for NoSystem {
-    fn open(&self, _: &str, _: env::Open) -> env::Result<Arc<dyn env::Disk>> {
-        Err(Errno::NOSYS)
-    }
-    fn read(&self, _: &str) -> env::Result<Vec<u8>> {
-        Err(Errno::NOSYS)
-    }
-    fn replace(&self, _: &str, _: &[u8]) -> env::Result<()> {
-        Err(Errno::NOSYS)
-    }
-    fn rename(&self, _: &str, _: &str) -> env::Result<()> {
-        Err(Errno::NOSYS)
-    }
-    fn remove(&self, _: &str) -> env::Result<()> {
-        Err(Errno::NOSYS)
-    }
-    fn list(&self) -> env::Result<Vec<String>> {
-        Err(Errno::NOSYS)
-    }
-    fn sync(&self) -> env::Result<()> {
-        Err(Errno::NOSYS)
-    }
-}
 
 /// A store in a directory that goes away with it. Needs root, as every local store does.
 struct Fixture {
@@ -46,7 +18,7 @@ struct Fixture {
 fn fixture() -> Fixture {
     let place = tempfile::tempdir().expect("a temporary directory");
     LocalStore::create_layout(place.path()).expect("lays out (the test needs root)");
-    let store = LocalStore::open(place.path(), |_| Ok(Arc::new(NoSystem))).expect("opens");
+    let store = LocalStore::open(place.path()).expect("opens");
     let root = store.root().expect("has a root");
     Fixture { store, root, place }
 }
@@ -401,6 +373,8 @@ fn content_is_read_written_allocated_and_sought() {
     assert_eq!(f.store.open(&f.root, false).err(), Some(Errno::ISDIR));
     f.store.sync_dir(&f.root).expect("syncs");
     f.store.sync_all().expect("syncs");
+    f.store.system().replace("x", b"1").expect("writes");
+    assert!(f.path("../.holdfast/x").exists());
     assert!(f.store.space().expect("space").total_bytes > 0);
 }
 
@@ -447,7 +421,7 @@ fn what_is_mounted_inside_is_another_device() {
 #[test]
 fn a_place_that_is_no_store_is_refused_with_advice() {
     let place = tempfile::tempdir().expect("a temporary directory");
-    let open = |path: &std::path::Path| LocalStore::open(path, |_| Ok(Arc::new(NoSystem))).err();
+    let open = |path: &std::path::Path| LocalStore::open(path).err();
     let file = place.path().join("file");
     std::fs::write(&file, b"").expect("writes");
     assert!(matches!(
