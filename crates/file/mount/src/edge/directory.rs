@@ -29,11 +29,14 @@ struct Snapshot {
     order: Vec<(u64, u32)>,
 }
 
+/// What one open directory reads from; `None` before its first read.
+type Slot = Arc<Mutex<Option<Arc<Snapshot>>>>;
+
 /// The open directories.
 #[derive(Default)]
 pub(super) struct Open {
     last: AtomicU64,
-    handles: Mutex<HashMap<u64, Arc<Mutex<Option<Arc<Snapshot>>>>>>,
+    handles: Mutex<HashMap<u64, Slot>>,
 }
 
 impl Open {
@@ -47,7 +50,7 @@ impl Open {
         self.handles.lock().remove(&handle.0);
     }
 
-    fn get(&self, handle: FileHandle) -> Result<Arc<Mutex<Option<Arc<Snapshot>>>>, Errno> {
+    fn get(&self, handle: FileHandle) -> Result<Slot, Errno> {
         let handles = self.handles.lock();
         handles.get(&handle.0).cloned().ok_or(Errno::BADF)
     }
