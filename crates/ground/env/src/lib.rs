@@ -41,6 +41,14 @@
 
 pub mod errno;
 pub mod real;
+#[cfg(feature = "sim")]
+pub mod sim;
+
+mod clock;
+mod rng;
+
+pub use clock::{Clock, Moment};
+pub use rng::Rng;
 
 use std::sync::Arc;
 
