@@ -40,7 +40,9 @@
 //! ```
 
 pub mod errno;
+pub mod handle;
 pub mod real;
+pub mod umask;
 
 use std::sync::Arc;
 
