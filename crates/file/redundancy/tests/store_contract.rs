@@ -1,6 +1,7 @@
 //! One contract for every kind of store, and proof that it notices a store that breaks it.
 
 use holdfast_redundancy::store::Store;
+use holdfast_redundancy::store::local::LocalStore;
 use holdfast_redundancy::store::sim::{Power, SimStore};
 use mount::NewObject;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,6 +34,14 @@ fn sim(seed: u64) -> Arc<dyn Store> {
 #[test]
 fn the_simulated_store_keeps_the_contract() {
     assert_eq!(failures(&sim(1)), Vec::<&str>::new());
+}
+
+#[test]
+fn the_local_store_keeps_the_contract() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    LocalStore::create_layout(place.path()).expect("lays out (the test needs root)");
+    let store: Arc<dyn Store> = Arc::new(LocalStore::open(place.path()).expect("opens"));
+    assert_eq!(failures(&store), Vec::<&str>::new());
 }
 
 #[test]

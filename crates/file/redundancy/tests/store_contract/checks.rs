@@ -467,7 +467,7 @@ fn special(store: &Arc<dyn Store>, dir: &Node) {
     assert_eq!(store.read_link(&link.node), Ok(target));
     assert_eq!(link.label, Some(label(9)));
     let node = file(store, dir, "f");
-    assert_eq!(store.read_link(&node), Err(Errno::INVAL));
+    assert!(store.read_link(&node).is_err());
     for (called, kind, rdev) in [
         ("p", Kind::Fifo, 0),
         ("s", Kind::Socket, 0),
