@@ -86,7 +86,7 @@ fn allocate(
     }
     let keep_size = flags.contains(AllocateFlags::KEEP_SIZE);
     let size = state.attr(ino)?.size;
-    let aligned = offset % PAGE == 0 && length % PAGE == 0;
+    let aligned = offset.is_multiple_of(PAGE) && length.is_multiple_of(PAGE);
     let mode = flags.difference(AllocateFlags::KEEP_SIZE);
     if mode == AllocateFlags::PUNCH_HOLE {
         if !keep_size {
