@@ -28,7 +28,9 @@ pub mod sim;
 
 /// A store's own reference to an object: at most 64 opaque bytes (a kernel file handle on a
 /// local store).
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+#[derive(
+    Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default, serde::Serialize, serde::Deserialize,
+)]
 pub struct Node(pub SmallVec<[u8; 16]>);
 
 /// An object as a store knows it.
@@ -67,6 +69,9 @@ pub trait Store: Send + Sync + 'static {
     fn system(&self) -> Arc<dyn env::Dir>;
     /// The root of the user's tree.
     fn root(&self) -> Result<Node>;
+    /// A directory outside the user's tree, on the same file system: objects can be renamed
+    /// there and back.
+    fn aside(&self) -> Result<Node>;
     /// Finds `name` in `dir`.
     fn lookup(&self, dir: &Node, name: &OsStr) -> Result<Found>;
     /// The object behind `node`.

@@ -15,6 +15,32 @@ pub enum Fault {
     Medium,
 }
 
+/// What the caller of a Holdfast crate can do about an error; the answer of every `kind()`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ErrorKind {
+    /// The same call may succeed later.
+    Transient,
+    /// Bytes on the medium are not what was written.
+    Corrupt,
+    /// Room must be made first.
+    NoSpace,
+    /// The call itself was wrong.
+    Misuse,
+    /// The handle or its medium is lost; only recovery decides what holds.
+    Fatal,
+}
+
+impl From<Fault> for ErrorKind {
+    fn from(fault: Fault) -> ErrorKind {
+        match fault {
+            Fault::Caller => ErrorKind::Misuse,
+            Fault::Transient => ErrorKind::Transient,
+            Fault::NoSpace => ErrorKind::NoSpace,
+            Fault::Medium => ErrorKind::Fatal,
+        }
+    }
+}
+
 /// Sorts an error number of a file-system call. What is not known to be harmless counts against
 /// the medium: to fence a good store costs a resynchronisation, to trust a bad one costs data.
 pub fn fault(errno: Errno) -> Fault {
