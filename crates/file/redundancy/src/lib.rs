@@ -39,6 +39,8 @@ mod fanout;
 mod inode;
 mod journal;
 pub mod label;
+#[cfg(feature = "model")]
+pub mod model;
 mod resync;
 pub mod set;
 pub mod status;

@@ -23,6 +23,8 @@ use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 
 pub mod local;
+#[cfg(feature = "sim")]
+pub mod sim;
 
 /// A store's own reference to an object: at most 64 opaque bytes (a kernel file handle on a
 /// local store).
