@@ -69,7 +69,7 @@ impl Default for Config {
 #[non_exhaustive]
 pub enum ConfigError {
     /// Fewer stores than copies.
-    #[error("{copies} copies need {copies} stores, and {stores} given")]
+    #[error("{copies} copies of each file need {copies} stores, and {stores} given")]
     TooFewStores {
         /// Stores given.
         stores: usize,
