@@ -10,6 +10,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 mod label;
+mod object;
 
 /// Bytes of a file's start that recognisers see.
 pub const HEAD_BYTES_MAX: u64 = 4 << 20;
@@ -56,7 +57,7 @@ pub struct Kind {
 }
 
 /// All kinds; the first that says yes reads the file.
-pub static KINDS: &[Kind] = &[label::KIND];
+pub static KINDS: &[Kind] = &[label::KIND, object::SEGMENT, object::OBJECT];
 
 /// Arguments of `holdfast inspect`.
 #[derive(Clone, Debug, clap::Args)]
