@@ -1,6 +1,6 @@
 //! The inodes that the kernel knows, with the references that it holds.
 
-use crate::{Attr, Ino, Kind};
+use crate::{Attr, Ino, Kind, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -112,6 +112,32 @@ impl Table {
             self.changed.notify_all();
         }
         if unchanged { Added::Done } else { Added::Again }
+    }
+
+    /// Asks with `look` and counts one reference to the answer. A layer may be told to forget an
+    /// inode between its answer and the counting; then it is asked again, with the inode held.
+    pub(crate) fn hold(
+        &self,
+        look: impl Fn() -> Result<(Ino, Attr)>,
+        forget: impl Fn(Ino),
+    ) -> Result<(Ino, Attr)> {
+        let mut held: Option<Ino> = None;
+        loop {
+            let mark = self.mark();
+            let found = look();
+            if let Some(held) = held.take() {
+                match found {
+                    // Held since before this look: the answer stands.
+                    Ok((ino, attr)) if ino == held => return Ok((ino, attr)),
+                    _ => self.remove(held, 1, || forget(held)),
+                }
+            }
+            let (ino, attr) = found?;
+            match self.add(ino, &attr, mark) {
+                Added::Done => return Ok((ino, attr)),
+                Added::Again => held = Some(ino),
+            }
+        }
     }
 
     /// Takes `count` references away; calls `forget` when none is left.
