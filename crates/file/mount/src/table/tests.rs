@@ -46,11 +46,14 @@ fn a_reference_taken_across_a_forget_is_looked_up_again() {
     let mark = table.mark();
     table.remove(Ino(5), 1, || ());
     assert_eq!(table.add(Ino(5), &file, mark), Added::Again);
+    let now = table.mark();
     assert_eq!(
         table.add(Ino(5), &file, mark),
-        Added::Done,
-        "it is held now"
+        Added::Again,
+        "nobody has looked again"
     );
+    assert_eq!(table.add(Ino(5), &file, now), Added::Done);
+    assert_eq!(table.add(Ino(5), &file, mark), Added::Done, "somebody has");
 }
 
 #[test]
