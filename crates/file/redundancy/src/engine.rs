@@ -21,6 +21,7 @@ mod placement;
 mod rename;
 mod report;
 
+pub use keeper::{Attach, AttachError};
 pub use open::{Candidate, OpenError};
 
 use crate::fanout::fanout;
@@ -28,8 +29,9 @@ use crate::inode::{Inode, InodeTable};
 use crate::journal::dirty::{DirtySet, Entry, Place};
 use crate::journal::{DirtyLog, Failed, Journal};
 use crate::label::{Label, ObjectId, StoreIndex, StoreMask};
+use crate::resync::pace::Pace;
 use crate::set::{Header, SetId};
-use crate::status::{Progress, ScrubStatus};
+use crate::status::ScrubStatus;
 use crate::store::Store;
 use env::errno::{Errno, Fault, fault};
 use mount::{Result, Space};
@@ -79,14 +81,16 @@ impl Default for EngineOptions {
 
 /// One store's slot.
 pub(crate) struct Slot {
-    pub(crate) path: String,
+    pub(crate) path: Mutex<String>,
     pub(crate) store: RwLock<Option<Arc<dyn Store>>>,
     pub(crate) space: Mutex<Space>,
     pub(crate) errors: AtomicU64,
     pub(crate) detail: Mutex<String>,
-    pub(crate) progress: Mutex<Option<Progress>>,
+    pub(crate) progress: Mutex<Option<Arc<Pace>>>,
     /// Earliest next try to bring the store back, and how often it failed.
-    pub(crate) retry: Mutex<(Option<Instant>, u32)>,
+    pub(crate) retry: Mutex<(Instant, u32)>,
+    /// A store that is offered and not yet up to date.
+    pub(crate) pending: Mutex<Option<Arc<dyn Store>>>,
     /// Refused until the operator says otherwise.
     pub(crate) refused: AtomicBool,
 }
@@ -96,6 +100,8 @@ pub(crate) struct Membership {
     /// What each store that is not a member has not seen, without what is active now.
     pub(crate) dirty: BTreeMap<StoreIndex, DirtySet>,
     pub(crate) dirty_logs: BTreeMap<StoreIndex, DirtyLog>,
+    /// The store that is being brought up to date and what has changed since its pass began.
+    pub(crate) catching_up: Option<(StoreIndex, DirtySet)>,
 }
 
 #[derive(Default)]
@@ -109,6 +115,7 @@ pub(crate) struct DirOps {
 pub struct Engine {
     pub(crate) set: SetId,
     pub(crate) options: EngineOptions,
+    pub(crate) copy_count: u8,
     pub(crate) slots: Vec<Slot>,
     pub(crate) membership: Mutex<Membership>,
     members: AtomicU64,
@@ -132,7 +139,9 @@ pub struct Engine {
 
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("members", &self.members()).finish_non_exhaustive()
+        f.debug_struct("Engine")
+            .field("members", &self.members())
+            .finish_non_exhaustive()
     }
 }
 
@@ -168,7 +177,10 @@ impl Engine {
     }
 
     pub(crate) fn member_stores(&self) -> Vec<(StoreIndex, Arc<dyn Store>)> {
-        self.members().iter().filter_map(|s| Some((s, self.store(s).ok()?))).collect()
+        self.members()
+            .iter()
+            .filter_map(|s| Some((s, self.store(s).ok()?)))
+            .collect()
     }
 
     /// The member copies of what carries `label`, the one that decides first.
@@ -210,14 +222,22 @@ impl Engine {
             Err(errno) => fault(*errno) == Fault::Caller,
         };
         let Some(first) = answers.iter().position(|(_, a)| decides(a)) else {
-            let errnos = || answers.iter().filter_map(|(_, a)| a.as_ref().err().copied());
+            let errnos = || {
+                answers
+                    .iter()
+                    .filter_map(|(_, a)| a.as_ref().err().copied())
+            };
             for (store, answer) in &answers {
                 if let Err(errno) = answer {
                     self.count_error(*store, *errno);
                 }
             }
             let full = errnos().any(|e| fault(e) == Fault::NoSpace);
-            let answer = if full { Errno::NOSPC } else { errnos().next().unwrap_or(Errno::IO) };
+            let answer = if full {
+                Errno::NOSPC
+            } else {
+                errnos().next().unwrap_or(Errno::IO)
+            };
             return Err(answer);
         };
         let done = answers[first].1.is_ok();
@@ -305,10 +325,17 @@ impl Engine {
                     // What cannot be found now is found through the parent later.
                     let _ = self.node_on(&parent, store);
                 }
-                (parent.nodes(), std::os::unix::ffi::OsStringExt::into_vec(name))
+                (
+                    parent.nodes(),
+                    std::os::unix::ffi::OsStringExt::into_vec(name),
+                )
             }
             None => (Vec::new(), Vec::new()),
         };
-        Place { nodes: inode.nodes(), parent, name }
+        Place {
+            nodes: inode.nodes(),
+            parent,
+            name,
+        }
     }
 }

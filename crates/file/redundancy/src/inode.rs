@@ -18,7 +18,7 @@ pub(crate) struct Inode {
     pub(crate) id: ObjectId,
     /// Its type.
     pub(crate) kind: Kind,
-    label: Mutex<Label>,
+    label: Label,
     hint: Mutex<Option<(Arc<Inode>, Box<[u8]>)>>,
     nodes: Mutex<SmallVec<[(StoreIndex, Node); 2]>>,
     content: Mutex<Content>,
@@ -73,7 +73,7 @@ impl Inode {
         Inode {
             id: label.id,
             kind,
-            label: Mutex::new(label),
+            label,
             hint: Mutex::new(None),
             nodes: Mutex::new(SmallVec::new()),
             content: Mutex::new(Content::default()),
@@ -84,11 +84,7 @@ impl Inode {
     }
 
     pub(crate) fn label(&self) -> Label {
-        *self.label.lock()
-    }
-
-    pub(crate) fn set_label(&self, label: Label) {
-        *self.label.lock() = label;
+        self.label
     }
 
     pub(crate) fn is_dir(&self) -> bool {
@@ -126,7 +122,10 @@ impl Inode {
 
     pub(crate) fn node(&self, store: StoreIndex) -> Option<Node> {
         let nodes = self.nodes.lock();
-        nodes.iter().find(|(s, _)| *s == store).map(|(_, n)| n.clone())
+        nodes
+            .iter()
+            .find(|(s, _)| *s == store)
+            .map(|(_, n)| n.clone())
     }
 
     pub(crate) fn nodes(&self) -> Vec<(StoreIndex, Node)> {
@@ -149,7 +148,11 @@ impl Inode {
     pub(crate) fn write_range(&self, offset: u64, length: u64) -> Writing<'_> {
         let range = (offset, offset.saturating_add(length));
         let mut content = self.content.lock();
-        while content.writing.iter().any(|r| r.0 < range.1 && range.0 < r.1) {
+        while content
+            .writing
+            .iter()
+            .any(|r| r.0 < range.1 && range.0 < r.1)
+        {
             let waiting = content.waiting.get_or_insert_with(Default::default).clone();
             self.wait(&waiting, &mut content);
         }
@@ -198,7 +201,8 @@ impl Inode {
         let packed = self.touched.load(Ordering::Acquire);
         let key = pack(epoch, region);
         let before = if packed >> 8 == key { packed as u8 } else { 0 };
-        self.touched.store(key << 8 | u64::from(before | mask), Ordering::Release);
+        self.touched
+            .store(key << 8 | u64::from(before | mask), Ordering::Release);
     }
 }
 
@@ -216,8 +220,13 @@ pub(crate) struct InodeTable {
 }
 
 impl InodeTable {
-    pub(crate) fn new() -> InodeTable {
-        InodeTable { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+    /// A table with the root in it, which stays.
+    pub(crate) fn new(root: Arc<Inode>) -> InodeTable {
+        let table = InodeTable {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+        };
+        table.shard(root.id).lock().insert(root.id, root);
+        table
     }
 
     fn shard(&self, id: ObjectId) -> &Mutex<HashMap<ObjectId, Arc<Inode>>> {
@@ -242,6 +251,9 @@ impl InodeTable {
     /// The kernel let go of `id`; what others still refer to stays until a sweep.
     pub(crate) fn forget(&self, id: ObjectId) -> Option<Arc<Inode>> {
         let mut shard = self.shard(id).lock();
+        if id == ObjectId::ROOT {
+            return None;
+        }
         let inode = shard.get(&id)?;
         inode.forgotten.store(true, Ordering::Release);
         if Arc::strong_count(inode) == 1 {
@@ -255,8 +267,7 @@ impl InodeTable {
         let mut gone = Vec::new();
         for shard in &self.shards {
             shard.lock().retain(|_, inode| {
-                let drop =
-                    inode.forgotten.load(Ordering::Acquire) && Arc::strong_count(inode) == 1;
+                let drop = inode.forgotten.load(Ordering::Acquire) && Arc::strong_count(inode) == 1;
                 if drop {
                     gone.push(inode.clone());
                 }

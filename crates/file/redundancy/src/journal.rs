@@ -8,12 +8,13 @@
 //!   changed under it, and the dirty log of every absent store holds it.
 //! - Entries <= [`ENTRIES_MAX`]: past that a checkpoint is due at once.
 
-pub mod dirty;
+pub(crate) mod dirty;
 mod records;
 
 use crate::fanout::fanout;
 use crate::label::{ObjectId, StoreIndex, StoreMask};
 use dirty::{DirtySet, Entry, Place, Rename};
+use env::errno::Errno;
 use log::{Log, LogError, LogId, Options, Sequence};
 use parking_lot::Mutex;
 use records::{Record, Replay};
@@ -22,14 +23,42 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Entries that make a checkpoint due: at 4 MiB each, 16 GiB to compare after a crash at worst.
-pub const ENTRIES_MAX: usize = 4096;
+pub(crate) const ENTRIES_MAX: usize = 4096;
 
 const NAME: &str = "intent";
 const SEGMENT_BYTES: u64 = 1 << 20;
 
+/// Records of a long dirty log between commits: a log keeps only so much in memory.
+const COMMIT_RECORDS: usize = 64;
+
+/// What can go wrong with one store's journal.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JournalError {
+    /// The log failed.
+    #[error("{0}")]
+    Log(#[from] LogError),
+    /// Its directory failed.
+    #[error("{0}")]
+    Io(#[from] Errno),
+    /// A record that is whole does not say anything known: a later version wrote it.
+    #[error("record {0} is not one that this version knows")]
+    Record(u64),
+}
+
+impl JournalError {
+    /// The error number that stands for it.
+    pub(crate) fn errno(&self) -> Errno {
+        match self {
+            JournalError::Log(LogError::Io { errno, .. } | LogError::Poisoned { errno, .. })
+            | JournalError::Io(errno) => *errno,
+            _ => Errno::UCLEAN,
+        }
+    }
+}
+
 /// Stores whose journal could not be written, with the error.
 #[derive(Debug)]
-pub(crate) struct Failed(pub Vec<(StoreIndex, LogError)>);
+pub(crate) struct Failed(pub Vec<(StoreIndex, JournalError)>);
 
 struct Stamp {
     epoch: u64,
@@ -68,10 +97,19 @@ pub(crate) struct Journal {
     parallel: bool,
 }
 
-/// Reads what a store's journal says was active.
-pub(crate) fn replay(dir: Arc<dyn env::Dir>, id: LogId) -> Result<DirtySet, LogError> {
-    let options = Options { segment_bytes: SEGMENT_BYTES };
-    let (_, records) = Log::open(dir, NAME, id, options)?;
+/// Opens a store's journal: the log, and what it says was active.
+pub(crate) fn open_log(
+    dir: Arc<dyn env::Dir>,
+    id: LogId,
+) -> Result<(Arc<Log>, DirtySet), JournalError> {
+    let options = Options {
+        segment_bytes: SEGMENT_BYTES,
+    };
+    let (log, records) = Log::open(dir, NAME, id, options)?;
+    Ok((Arc::new(log), replay(records)?))
+}
+
+fn replay(records: Vec<log::Record>) -> Result<DirtySet, JournalError> {
     let mut replay = Replay::default();
     for record in records {
         replay.apply(Record::decode(&record.payload).ok_or_else(|| corrupt(record.sequence))?);
@@ -79,13 +117,8 @@ pub(crate) fn replay(dir: Arc<dyn env::Dir>, id: LogId) -> Result<DirtySet, LogE
     Ok(replay.state)
 }
 
-fn corrupt(sequence: Sequence) -> LogError {
-    LogError::from(codec::Corruption {
-        what: "intent record",
-        offset: sequence.0,
-        expected: 1,
-        found: 0,
-    })
+fn corrupt(sequence: Sequence) -> JournalError {
+    JournalError::Record(sequence.0)
 }
 
 impl Journal {
@@ -115,12 +148,11 @@ impl Journal {
     }
 
     /// Makes a fresh journal on a store, in place of an older one.
-    pub(crate) fn create_log(
-        dir: Arc<dyn env::Dir>,
-        id: LogId,
-    ) -> Result<Arc<Log>, LogError> {
+    pub(crate) fn create_log(dir: Arc<dyn env::Dir>, id: LogId) -> Result<Arc<Log>, JournalError> {
         remove_log(&*dir, NAME)?;
-        let options = Options { segment_bytes: SEGMENT_BYTES };
+        let options = Options {
+            segment_bytes: SEGMENT_BYTES,
+        };
         Ok(Arc::new(Log::create(dir, NAME, id, options)?))
     }
 
@@ -137,6 +169,16 @@ impl Journal {
     /// Objects from here on may be dirty on a store that leaves now.
     pub(crate) fn durable_mark(&self) -> ObjectId {
         self.active.lock().durable_mark
+    }
+
+    /// Objects from here on need no touch.
+    pub(crate) fn implicit_mark(&self) -> ObjectId {
+        ObjectId(self.implicit_mark.load(Ordering::Acquire))
+    }
+
+    /// What is active now.
+    pub(crate) fn active(&self) -> DirtySet {
+        self.active.lock().dirty()
     }
 
     /// Entries active now.
@@ -167,10 +209,13 @@ impl Journal {
                     let place = (!known).then(place);
                     active.batch += 1;
                     let batch = active.batch;
-                    let record = Record::Touch(vec![(entry, 0xff)], match &place {
-                        Some(p) => vec![(entry.object(), p.clone())],
-                        None => Vec::new(),
-                    });
+                    let record = Record::Touch(
+                        vec![(entry, 0xff)],
+                        match &place {
+                            Some(p) => vec![(entry.object(), p.clone())],
+                            None => Vec::new(),
+                        },
+                    );
                     active.append(&record)?;
                     if let Some(place) = place {
                         active.places.insert(entry.object(), place);
@@ -219,9 +264,13 @@ impl Journal {
                 .filter_map(|(s, log)| Some((*s, (log.clone(), sequence(s)?))))
                 .collect()
         };
-        let answers = fanout(&logs, self.parallel, |_, (log, sequence)| log.commit(*sequence));
-        let failed: Vec<_> =
-            answers.into_iter().filter_map(|(s, r)| Some((s, r.err()?))).collect();
+        let answers = fanout(&logs, self.parallel, |_, (log, sequence)| {
+            log.commit(*sequence)
+        });
+        let failed: Vec<_> = answers
+            .into_iter()
+            .filter_map(|(s, r)| Some((s, r.err()?.into())))
+            .collect();
         if !failed.is_empty() {
             return Err(Failed(failed));
         }
@@ -242,7 +291,7 @@ impl Journal {
         let mut active = self.active.lock();
         let mark = active.durable_mark;
         let base = active.base(mark, 0);
-        let failed = |e| Failed(vec![(store, e)]);
+        let failed = |e: LogError| Failed(vec![(store, e.into())]);
         let mut last = None;
         for record in &base {
             last = Some(log.append(0, &record.encode()).map_err(failed)?);
@@ -259,16 +308,16 @@ impl Journal {
     /// given out.
     pub(crate) fn begin_sweep(&self, next: ObjectId) -> Sweep {
         let mut active = self.active.lock();
-        let mut settled = DirtySet::since(active.durable_mark);
-        for (entry, stamp) in &active.entries {
-            settled.add(*entry, stamp.mask, active.places.get(&entry.object()));
-        }
-        settled.renames = active.renames.iter().map(|(_, r)| r.clone()).collect();
+        let settled = active.dirty();
         active.epoch += 1;
         active.implicit_mark = next;
         self.epoch.store(active.epoch, Ordering::Release);
         self.implicit_mark.store(next.0, Ordering::Release);
-        Sweep { settled, epoch: active.epoch, mark: next }
+        Sweep {
+            settled,
+            epoch: active.epoch,
+            mark: next,
+        }
     }
 
     /// Ends a checkpoint after every member has made everything durable: the journal starts anew
@@ -283,8 +332,11 @@ impl Journal {
             active.places.retain(|id, _| kept.contains(id));
             active.durable_mark = sweep.mark;
             let base = active.base(sweep.mark, sweep.epoch);
-            let firsts: Vec<_> =
-                active.logs.iter().map(|(s, l)| (*s, l.next_sequence())).collect();
+            let firsts: Vec<_> = active
+                .logs
+                .iter()
+                .map(|(s, l)| (*s, l.next_sequence()))
+                .collect();
             for record in &base {
                 active.append(record)?;
             }
@@ -304,13 +356,28 @@ impl Journal {
             let first = firsts.iter().find(|(s, _)| *s == store).map(|(_, q)| *q);
             first.map_or(Ok(()), |q| log.truncate_before(q))
         });
-        let failed: Vec<_> =
-            answers.into_iter().filter_map(|(s, r)| Some((s, r.err()?))).collect();
-        if failed.is_empty() { Ok(()) } else { Err(Failed(failed)) }
+        let failed: Vec<_> = answers
+            .into_iter()
+            .filter_map(|(s, r)| Some((s, r.err()?.into())))
+            .collect();
+        if failed.is_empty() {
+            Ok(())
+        } else {
+            Err(Failed(failed))
+        }
     }
 }
 
 impl Active {
+    fn dirty(&self) -> DirtySet {
+        let mut dirty = DirtySet::since(self.durable_mark);
+        for (entry, stamp) in &self.entries {
+            dirty.add(*entry, stamp.mask, self.places.get(&entry.object()));
+        }
+        dirty.renames = self.renames.iter().map(|(_, r)| r.clone()).collect();
+        dirty
+    }
+
     fn append(&mut self, record: &Record) -> Result<(), Failed> {
         let bytes = record.encode();
         let mut failed = Vec::new();
@@ -318,10 +385,14 @@ impl Active {
         for (store, log) in &self.logs {
             match log.append(0, &bytes) {
                 Ok(sequence) => self.last.push((*store, sequence)),
-                Err(error) => failed.push((*store, error)),
+                Err(error) => failed.push((*store, error.into())),
             }
         }
-        if failed.is_empty() { Ok(()) } else { Err(Failed(failed)) }
+        if failed.is_empty() {
+            Ok(())
+        } else {
+            Err(Failed(failed))
+        }
     }
 
     fn base(&self, mark: ObjectId, since: u64) -> Vec<Record> {
@@ -337,7 +408,10 @@ impl Active {
                 .iter()
                 .filter_map(|e| Some((e.object(), self.places.get(&e.object())?.clone())))
                 .collect();
-            records.push(Record::Touch(part.iter().map(|e| (*e, 0xff)).collect(), places));
+            records.push(Record::Touch(
+                part.iter().map(|e| (*e, 0xff)).collect(),
+                places,
+            ));
         }
         let renames = self.renames.iter().filter(|(epoch, _)| *epoch >= since);
         records.extend(renames.map(|(_, r)| Record::Rename(r.clone())));
@@ -347,14 +421,14 @@ impl Active {
 }
 
 /// Removes every segment of the log called `name`.
-pub(crate) fn remove_log(dir: &dyn env::Dir, name: &str) -> Result<(), LogError> {
+pub(crate) fn remove_log(dir: &dyn env::Dir, name: &str) -> Result<(), JournalError> {
     let prefix = format!("{name}.");
-    for file in dir.list().map_err(LogError::from)? {
+    for file in dir.list()? {
         if file.starts_with(&prefix) {
-            dir.remove(&file).map_err(LogError::from)?;
+            dir.remove(&file)?;
         }
     }
-    dir.sync().map_err(LogError::from)
+    Ok(dir.sync()?)
 }
 
 /// The id of a store's log: it ties the log to its set, store and name.
@@ -378,20 +452,18 @@ impl DirtyLog {
         dir: &Arc<dyn env::Dir>,
         absent: StoreIndex,
         id: LogId,
-    ) -> Result<Option<DirtySet>, LogError> {
+    ) -> Result<Option<DirtySet>, JournalError> {
         let name = DirtyLog::name(absent);
         let prefix = format!("{name}.");
-        let files = dir.list().map_err(LogError::from)?;
+        let files = dir.list()?;
         if !files.iter().any(|f| f.starts_with(&prefix)) {
             return Ok(None);
         }
-        let options = Options { segment_bytes: SEGMENT_BYTES };
+        let options = Options {
+            segment_bytes: SEGMENT_BYTES,
+        };
         let (_, records) = Log::open(dir.clone(), &name, id, options)?;
-        let mut replay = Replay::default();
-        for record in records {
-            replay.apply(Record::decode(&record.payload).ok_or_else(|| corrupt(record.sequence))?);
-        }
-        Ok(Some(replay.state))
+        replay(records).map(Some)
     }
 
     /// Starts the dirty log of `absent` anew on the members with what is known.
@@ -405,8 +477,10 @@ impl DirtyLog {
         let mut logs = Vec::new();
         for (store, dir) in members {
             let made = remove_log(&*dir, &name).and_then(|()| {
-                let options = Options { segment_bytes: SEGMENT_BYTES };
-                Log::create(dir, &name, id, options)
+                let options = Options {
+                    segment_bytes: SEGMENT_BYTES,
+                };
+                Ok(Log::create(dir, &name, id, options)?)
             });
             match made {
                 Ok(log) => logs.push((store, Arc::new(log))),
@@ -431,12 +505,19 @@ impl DirtyLog {
         }
         records.extend(more.renames.iter().cloned().map(Record::Rename));
         for (store, log) in &self.logs {
-            let write = || -> Result<(), LogError> {
+            let write = || -> Result<(), JournalError> {
                 let mut last = None;
-                for record in &records {
-                    last = Some(log.append(0, &record.encode())?);
+                for (at, record) in records.iter().enumerate() {
+                    let sequence = log.append(0, &record.encode())?;
+                    if at % COMMIT_RECORDS == COMMIT_RECORDS - 1 {
+                        log.commit(sequence)?;
+                    }
+                    last = Some(sequence);
                 }
-                last.map_or(Ok(()), |sequence| log.commit(sequence))
+                match last {
+                    Some(sequence) => Ok(log.commit(sequence)?),
+                    None => Ok(()),
+                }
             };
             write().map_err(|e| Failed(vec![(*store, e)]))?;
         }
@@ -445,7 +526,9 @@ impl DirtyLog {
 
     /// Whether every one of `members` keeps it.
     pub(crate) fn covers(&self, members: StoreMask) -> bool {
-        members.iter().all(|m| self.logs.iter().any(|(s, _)| *s == m))
+        members
+            .iter()
+            .all(|m| self.logs.iter().any(|(s, _)| *s == m))
     }
 
     /// Removes it from the given stores.
@@ -460,6 +543,8 @@ impl DirtyLog {
 
 impl std::fmt::Debug for DirtyLog {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DirtyLog").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("DirtyLog")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }

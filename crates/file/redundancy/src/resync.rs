@@ -36,8 +36,6 @@ pub(crate) type Voters = Vec<(StoreIndex, Arc<dyn Store>)>;
 pub(crate) struct Wanted {
     pub(crate) label: Label,
     pub(crate) kind: Kind,
-    /// Its length there.
-    pub(crate) size: u64,
     /// The voter whose copy is to be followed, and the object there.
     pub(crate) source: (StoreIndex, Node),
 }
@@ -172,13 +170,19 @@ impl<'a> Pass<'a> {
         if self.files.contains_key(&id) {
             return Ok(());
         }
-        let Some((source, found, label)) = self.locate_source(id)? else { return Ok(()) };
+        let Some((source, found, label)) = self.locate_source(id)? else {
+            return Ok(());
+        };
         let is_dir = found.attr.kind == Kind::Dir;
         if source == self.target.0 || !(is_dir || label.copies.has(self.target.0)) {
             return Ok(());
         }
         let Some(target) = self.locate_target(id, source)? else {
-            tracing::debug!(id = id.0, store = self.target.0.0, "a copy is not at its place yet");
+            tracing::debug!(
+                id = id.0,
+                store = self.target.0.0,
+                "a copy is not at its place yet"
+            );
             for (entry, mask) in self.dirty.entries.iter().filter(|(e, _)| e.object() == id) {
                 self.left.add(*entry, *mask, self.dirty.places.get(&id));
             }
@@ -186,7 +190,14 @@ impl<'a> Pass<'a> {
         };
         let source = (source, found.node);
         if found.attr.kind == Kind::File {
-            self.files.insert(id, FileTask { source, target, whole: false });
+            self.files.insert(
+                id,
+                FileTask {
+                    source,
+                    target,
+                    whole: false,
+                },
+            );
         } else {
             self.attributes.push(AttributeTask { source, target });
         }
@@ -201,7 +212,10 @@ impl<'a> Pass<'a> {
             let ranges = if task.whole {
                 vec![(0, length)]
             } else {
-                let id = self.engine.label_of(&source.inspect(&task.source.1)?).map(|l| l.id);
+                let id = self
+                    .engine
+                    .label_of(&source.inspect(&task.source.1)?)
+                    .map(|l| l.id);
                 id.map_or_else(Vec::new, |id| self.dirty.ranges(id, length))
             };
             if to.attr()?.size != length {
@@ -226,7 +240,10 @@ impl<'a> Pass<'a> {
 
 /// The store among `voters` that decides for what carries `label`.
 pub(crate) fn decider(voters: &Voters, label: &Label, is_dir: bool) -> Option<StoreIndex> {
-    let mut held = voters.iter().map(|(s, _)| *s).filter(|s| is_dir || label.copies.has(*s));
+    let mut held = voters
+        .iter()
+        .map(|(s, _)| *s)
+        .filter(|s| is_dir || label.copies.has(*s));
     if !is_dir && voters.iter().any(|(s, _)| *s == label.home) && label.copies.has(label.home) {
         return Some(label.home);
     }
@@ -243,7 +260,10 @@ pub(crate) fn recover(engine: &Engine, active: &DirtySet) -> Result<()> {
         pass.decided = Some(&decided);
         if !pass.run()?.is_empty() {
             // A place was not where the journal had it: everything is compared instead.
-            tracing::warn!(store = target.0.0, "recovery compares everything on this store");
+            tracing::warn!(
+                store = target.0.0,
+                "recovery compares everything on this store"
+            );
             let everything = DirtySet::everything();
             let decided = wanted::decide(engine, &voters, &everything)?;
             let mut pass = Pass::new(engine, &voters, target.clone(), &everything, &pace);
@@ -252,4 +272,41 @@ pub(crate) fn recover(engine: &Engine, active: &DirtySet) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Bytes of the files that `index` is to hold, by what the voters say.
+pub(crate) fn count_bytes(
+    engine: &Engine,
+    voters: &Voters,
+    index: StoreIndex,
+    pace: &Pace,
+) -> Result<u64> {
+    let mut bytes = 0;
+    let mut roots = Vec::new();
+    for (store, voter) in voters {
+        roots.push((*store, voter.root()?));
+    }
+    let mut queue = vec![roots];
+    while let Some(nodes) = queue.pop() {
+        pace.check()?;
+        let mut below: BTreeMap<ObjectId, Vec<(StoreIndex, Node)>> = BTreeMap::new();
+        for (store, node) in nodes {
+            let Some((_, voter)) = voters.iter().find(|(s, _)| *s == store) else {
+                continue;
+            };
+            let entries = match wanted::labelled(engine, &**voter, &node) {
+                Err(Errno::STALE | Errno::NOENT) => continue,
+                other => other?,
+            };
+            for (_, found, label) in entries {
+                if found.attr.kind == Kind::Dir {
+                    below.entry(label.id).or_default().push((store, found.node));
+                } else if label.copies.has(index) && decider(voters, &label, false) == Some(store) {
+                    bytes += found.attr.size.min(found.attr.blocks * 512);
+                }
+            }
+        }
+        queue.extend(below.into_values());
+    }
+    Ok(bytes)
 }

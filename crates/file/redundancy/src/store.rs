@@ -29,7 +29,16 @@ pub mod sim;
 /// A store's own reference to an object: at most 64 opaque bytes (a kernel file handle on a
 /// local store).
 #[derive(
-    Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default, serde::Serialize, serde::Deserialize,
+    Clone,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Debug,
+    Default,
+    serde::Serialize,
+    serde::Deserialize,
 )]
 pub struct Node(pub SmallVec<[u8; 16]>);
 
@@ -119,6 +128,9 @@ pub trait Store: Send + Sync + 'static {
     fn sync_dir(&self, dir: &Node) -> Result<()>;
     /// Makes everything on the store durable.
     fn sync_all(&self) -> Result<()>;
+    /// Whether the store is still where it was: ENODEV where its place holds something else or
+    /// nothing, though open files of it may still work.
+    fn probe(&self) -> Result<()>;
     /// Capacity of the store.
     fn space(&self) -> Result<Space>;
     /// Identity of the file system below, so that two stores on one are counted once.

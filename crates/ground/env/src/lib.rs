@@ -42,7 +42,12 @@
 pub mod errno;
 pub mod handle;
 pub mod real;
+mod rng;
 pub mod umask;
+mod wall;
+
+pub use rng::Rng;
+pub use wall::{WallTime, wall_time};
 
 use std::sync::Arc;
 

@@ -104,7 +104,9 @@ fn misuse_is_refused_with_a_reason() {
         log.commit(Sequence(1)),
         Err(LogError::NotAppended { .. })
     ));
-    let odd = Options { segment_bytes: 9000 };
+    let odd = Options {
+        segment_bytes: 9000,
+    };
     assert!(matches!(open(ID, odd), Err(LogError::SegmentBytes { .. })));
     drop(log);
     assert!(matches!(

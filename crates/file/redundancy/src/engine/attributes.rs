@@ -19,16 +19,24 @@ impl Engine {
     /// Changes attributes on every copy; "now" is the same moment on all.
     pub(crate) fn change_attr(&self, inode: &Arc<Inode>, change: &SetAttr) -> Result<Attr> {
         let _gate = self.begin()?;
-        let now = env::clock::now();
+        let now = env::wall_time();
+        let now = Timestamp {
+            sec: now.seconds,
+            nsec: now.nanoseconds,
+        };
         let change = SetAttr {
-            atime: at_present(change.atime, now.into()),
-            mtime: at_present(change.mtime, now.into()),
+            atime: at_present(change.atime, now),
+            mtime: at_present(change.mtime, now),
             ..*change
         };
         self.touch(inode, Entry::Attributes(inode.id), 0xff)?;
         if let Some(size) = change.size {
             if inode.kind != Kind::File {
-                return Err(if inode.is_dir() { Errno::ISDIR } else { Errno::INVAL });
+                return Err(if inode.is_dir() {
+                    Errno::ISDIR
+                } else {
+                    Errno::INVAL
+                });
             }
             if size < self.attr_of(inode)?.size {
                 let region = size / REGION_BYTES;
@@ -43,7 +51,11 @@ impl Engine {
             if change.size.is_none() && change.mtime.is_none() {
                 self.equal_times(inode, &open);
             }
-            let answers = open.files.iter().map(|(s, f)| (*s, f.set_attr(&change))).collect();
+            let answers = open
+                .files
+                .iter()
+                .map(|(s, f)| (*s, f.set_attr(&change)))
+                .collect();
             self.settle(answers)?;
             if change.mtime.is_some() {
                 inode.take_stale_times();

@@ -19,7 +19,10 @@ impl Engine {
         }
         let (sweep, dir_ops) = {
             let _gate = self.gate.write();
-            (self.journal.begin_sweep(self.peek_id()), self.dir_ops.lock().list.clone())
+            (
+                self.journal.begin_sweep(self.peek_id()),
+                self.dir_ops.lock().list.clone(),
+            )
         };
         let mut synced = false;
         for _ in 0..ATTEMPTS {
@@ -54,7 +57,12 @@ impl Engine {
 
     /// Gives the copies of files that were written and are still open equal times.
     fn close_idle(&self) {
-        let queue: Vec<_> = self.open_queue.lock().iter().filter_map(|w| w.upgrade()).collect();
+        let queue: Vec<_> = self
+            .open_queue
+            .lock()
+            .iter()
+            .filter_map(|w| w.upgrade())
+            .collect();
         for inode in queue {
             if let Some(open) = inode.open_files() {
                 let _gate = self.gate.read();

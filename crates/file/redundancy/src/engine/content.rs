@@ -23,7 +23,11 @@ impl Engine {
     /// The open copies of a file: all for writing, or the deciding one for reading.
     pub(crate) fn open_copies(&self, inode: &Arc<Inode>, write: bool) -> Result<Arc<OpenFiles>> {
         if inode.kind != Kind::File {
-            return Err(if inode.is_dir() { Errno::ISDIR } else { Errno::INVAL });
+            return Err(if inode.is_dir() {
+                Errno::ISDIR
+            } else {
+                Errno::INVAL
+            });
         }
         inode.used.store(true, Ordering::Relaxed);
         for _ in 0..=self.slots.len() {
@@ -39,7 +43,9 @@ impl Engine {
             if inode.is_nameless() {
                 // Without a name it is on no store that has joined since.
                 let has = |s: &StoreIndex| {
-                    before.as_ref().is_some_and(|o| o.files.iter().any(|(i, _)| i == s))
+                    before
+                        .as_ref()
+                        .is_some_and(|o| o.files.iter().any(|(i, _)| i == s))
                 };
                 copies.retain(|s| has(s));
             }
@@ -62,7 +68,11 @@ impl Engine {
                 Some((_, errno)) if fault(errno) == Fault::Transient => return Err(errno),
                 Some((index, errno)) => self.fence_for(index, errno)?,
                 None => {
-                    let open = Arc::new(OpenFiles { generation, write, files });
+                    let open = Arc::new(OpenFiles {
+                        generation,
+                        write,
+                        files,
+                    });
                     inode.set_open_files(Some(open.clone()));
                     self.queue_open(inode, before.is_none());
                     return Ok(open);
@@ -80,7 +90,10 @@ impl Engine {
         before: Option<&OpenFiles>,
     ) -> Result<Arc<dyn StoreFile>> {
         let kept = before.filter(|o| o.write || !write).and_then(|open| {
-            open.files.iter().find(|(s, _)| *s == index).map(|(_, f)| f.clone())
+            open.files
+                .iter()
+                .find(|(s, _)| *s == index)
+                .map(|(_, f)| f.clone())
         });
         match kept {
             Some(file) => Ok(file),
@@ -100,7 +113,9 @@ impl Engine {
             let mut looked = 0;
             while queue.len() > OPEN_MAX && looked < 64 {
                 looked += 1;
-                let Some(oldest) = queue.pop_front().and_then(|w| w.upgrade()) else { continue };
+                let Some(oldest) = queue.pop_front().and_then(|w| w.upgrade()) else {
+                    continue;
+                };
                 if oldest.used.swap(false, Ordering::Relaxed) || oldest.is_nameless() {
                     queue.push_back(Arc::downgrade(&oldest));
                 } else {
@@ -127,9 +142,14 @@ impl Engine {
         if !open.write || open.files.len() < 2 || !inode.take_stale_times() {
             return;
         }
-        let Some(((_, first), others)) = open.files.split_first() else { return };
+        let Some(((_, first), others)) = open.files.split_first() else {
+            return;
+        };
         let Ok(attr) = first.attr() else { return };
-        let change = SetAttr { mtime: Some(SetTime::To(attr.mtime)), ..SetAttr::default() };
+        let change = SetAttr {
+            mtime: Some(SetTime::To(attr.mtime)),
+            ..SetAttr::default()
+        };
         for (store, file) in others {
             if let Err(errno) = file.set_attr(&change) {
                 tracing::debug!(store = store.0, %errno, "a copy's time could not be set");
@@ -180,12 +200,7 @@ impl Engine {
     }
 
     /// Writes every copy.
-    pub(crate) fn write_content(
-        &self,
-        inode: &Arc<Inode>,
-        offset: u64,
-        data: &[u8],
-    ) -> Result<()> {
+    pub(crate) fn write_content(&self, inode: &Arc<Inode>, offset: u64, data: &[u8]) -> Result<()> {
         let _gate = self.begin()?;
         self.touch_range(inode, offset, data.len() as u64)?;
         let open = self.open_copies(inode, true)?;
@@ -205,13 +220,18 @@ impl Engine {
         length: u64,
         act: impl Fn(&dyn StoreFile) -> Result<()> + Sync,
     ) -> Result<()> {
-        let remote = open.files.iter().any(|(s, _)| self.store(*s).is_ok_and(|s| !s.is_local()));
+        let remote = open
+            .files
+            .iter()
+            .any(|(s, _)| self.store(*s).is_ok_and(|s| !s.is_local()));
         let answers = if remote {
             crate::fanout::fanout(&open.files, self.options.background, |_, f| act(&**f))
         } else {
             open.files.iter().map(|(s, f)| (*s, act(&**f))).collect()
         };
-        let full = answers.iter().all(|(_, a)| a.is_err_and(|e| fault(e) == Fault::NoSpace));
+        let full = answers
+            .iter()
+            .all(|(_, a)| a.is_err_and(|e| fault(e) == Fault::NoSpace));
         let result = self.settle(answers);
         if full {
             self.make_equal(inode, open, offset, length)?;
@@ -219,14 +239,10 @@ impl Engine {
         result
     }
 
-    fn make_equal(
-        &self,
-        inode: &Inode,
-        open: &OpenFiles,
-        offset: u64,
-        length: u64,
-    ) -> Result<()> {
-        let Some(((_, first), others)) = open.files.split_first() else { return Ok(()) };
+    fn make_equal(&self, inode: &Inode, open: &OpenFiles, offset: u64, length: u64) -> Result<()> {
+        let Some(((_, first), others)) = open.files.split_first() else {
+            return Ok(());
+        };
         let size = first.attr()?.size;
         inode.mark_stale_times();
         for (index, file) in others {
@@ -259,7 +275,9 @@ impl Engine {
     fn sync_directory(&self, inode: &Arc<Inode>) -> Result<()> {
         self.sync_dir_ops()?;
         let stores = self.member_stores();
-        self.on_all(&stores, |index, store| store.sync_dir(&self.node_on(inode, index)?))
+        self.on_all(&stores, |index, store| {
+            store.sync_dir(&self.node_on(inode, index)?)
+        })
     }
 
     /// Makes earlier changes of directories durable on every member: a member that holds no copy
@@ -277,7 +295,9 @@ impl Engine {
                 return store.sync_all();
             }
             list.iter().try_for_each(|dir| {
-                let synced = self.node_on(dir, index).and_then(|node| store.sync_dir(&node));
+                let synced = self
+                    .node_on(dir, index)
+                    .and_then(|node| store.sync_dir(&node));
                 match synced {
                     // Removed since: the directory that held it is in the list.
                     Err(Errno::STALE | Errno::NOENT) => Ok(()),
@@ -292,7 +312,8 @@ impl Engine {
     /// Takes directories off the list that every member has synced.
     pub(crate) fn synced_dir_ops(&self, synced: &[Arc<Inode>]) {
         let mut ops = self.dir_ops.lock();
-        ops.list.retain(|dir| !synced.iter().any(|s| Arc::ptr_eq(s, dir)));
+        ops.list
+            .retain(|dir| !synced.iter().any(|s| Arc::ptr_eq(s, dir)));
         if ops.list.is_empty() {
             ops.overflow = false;
         }
@@ -308,7 +329,11 @@ impl Engine {
     ) -> Result<()> {
         let _gate = self.begin()?;
         let shifts = AllocateFlags::COLLAPSE_RANGE | AllocateFlags::INSERT_RANGE;
-        let reach = if flags.intersects(shifts) { u64::MAX - offset } else { length };
+        let reach = if flags.intersects(shifts) {
+            u64::MAX - offset
+        } else {
+            length
+        };
         self.touch(inode, Entry::Attributes(inode.id), 0xff)?;
         self.touch_range(inode, offset, reach.min(u64::from(u32::MAX) * CHUNK_BYTES))?;
         let open = self.open_copies(inode, true)?;

@@ -125,7 +125,9 @@ impl Engine {
         for _ in 0..=self.slots.len() {
             let copies = self.copies_of(inode);
             let index = *copies.first().ok_or(Errno::IO)?;
-            let open = inode.open_files().filter(|o| o.generation == self.generation());
+            let open = inode
+                .open_files()
+                .filter(|o| o.generation == self.generation());
             let answer = match open.as_ref().and_then(|o| o.files.first()) {
                 Some((store, file)) if *store == index => file.attr(),
                 _ if inode.is_nameless() => return Err(Errno::STALE),

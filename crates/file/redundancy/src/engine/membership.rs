@@ -35,7 +35,9 @@ fn reason(errno: Errno) -> String {
 impl Engine {
     pub(crate) fn count_error(&self, store: StoreIndex, errno: Errno) {
         if fault(errno) != Fault::Caller {
-            self.slots[usize::from(store.0)].errors.fetch_add(1, Ordering::Relaxed);
+            self.slots[usize::from(store.0)]
+                .errors
+                .fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -63,7 +65,11 @@ impl Engine {
                 ));
                 return Err(Errno::ROFS);
             }
-            tracing::warn!(store = store.0, reason = why, "a store is fenced; the set goes on");
+            tracing::warn!(
+                store = store.0,
+                reason = why,
+                "a store is fenced; the set goes on"
+            );
             let slot = &self.slots[usize::from(store.0)];
             *slot.detail.lock() = why;
             let mark = self.journal.durable_mark();
@@ -80,32 +86,36 @@ impl Engine {
             self.journal.leave(store);
             self.members.store(left.0, Ordering::Release);
             let failed = self.write_headers(&membership.header, left);
-            self.generation.store(membership.header.tenure().generation, Ordering::Release);
+            self.generation
+                .store(membership.header.tenure().generation, Ordering::Release);
             leaving.extend(failed.into_iter().map(|(s, e)| (s, reason(e))));
             self.retry_later(store);
         }
         Ok(())
     }
 
-    fn retry_later(&self, store: StoreIndex) {
+    pub(crate) fn retry_later(&self, store: StoreIndex) {
         let mut retry = self.slots[usize::from(store.0)].retry.lock();
-        let wait = RETRY_FIRST.saturating_mul(1 << retry.1.min(8)).min(RETRY_MAX);
-        *retry = (Some(Instant::now() + wait), retry.1 + 1);
+        let wait = RETRY_FIRST
+            .saturating_mul(1 << retry.1.min(8))
+            .min(RETRY_MAX);
+        *retry = (Instant::now() + wait, retry.1 + 1);
         self.keeper.wake();
     }
 
     /// Writes the header to the given stores; returns those that failed.
-    pub(crate) fn write_headers(
-        &self,
-        header: &Header,
-        to: StoreMask,
-    ) -> Vec<(StoreIndex, Errno)> {
+    pub(crate) fn write_headers(&self, header: &Header, to: StoreMask) -> Vec<(StoreIndex, Errno)> {
         let items: Vec<_> = to.iter().map(|s| (s, self.store(s))).collect();
         let answers = fanout(&items, self.options.background, |index, store| {
             let store = store.as_ref().map_err(|e| *e)?;
-            store.system().replace(FILE_NAME, &header.for_store(index).encode())
+            store
+                .system()
+                .replace(FILE_NAME, &header.for_store(index).encode())
         });
-        answers.into_iter().filter_map(|(s, a)| Some((s, a.err()?))).collect()
+        answers
+            .into_iter()
+            .filter_map(|(s, a)| Some((s, a.err()?)))
+            .collect()
     }
 
     /// Takes a store in that has caught up. The caller holds the gate for writing.
@@ -137,12 +147,16 @@ impl Engine {
         }
         self.root.drop_node(index);
         self.members.store(with.0, Ordering::Release);
-        self.generation.store(membership.header.tenure().generation, Ordering::Release);
+        self.generation
+            .store(membership.header.tenure().generation, Ordering::Release);
         let slot = &self.slots[usize::from(index.0)];
         slot.detail.lock().clear();
-        *slot.retry.lock() = (None, 0);
-        let dirs: Vec<_> =
-            self.member_stores().into_iter().map(|(s, store)| (s, store.system())).collect();
+        *slot.retry.lock() = (Instant::now(), 0);
+        let dirs: Vec<_> = self
+            .member_stores()
+            .into_iter()
+            .map(|(s, store)| (s, store.system()))
+            .collect();
         DirtyLog::remove(index, &dirs);
         drop(membership);
         for (store, errno) in failed {
@@ -158,13 +172,21 @@ impl Engine {
         index: StoreIndex,
         dir: &Arc<dyn env::Dir>,
     ) -> Result<()> {
-        let absent: Vec<_> = membership.dirty.keys().copied().filter(|s| *s != index).collect();
+        let absent: Vec<_> = membership
+            .dirty
+            .keys()
+            .copied()
+            .filter(|s| *s != index)
+            .collect();
         for other in absent {
             membership.dirty_logs.remove(&other);
             let known = membership.dirty[&other].clone();
             let id = self.dirty_log_id(&membership.header, other);
-            let mut dirs: Vec<_> =
-                self.member_stores().into_iter().map(|(s, store)| (s, store.system())).collect();
+            let mut dirs: Vec<_> = self
+                .member_stores()
+                .into_iter()
+                .map(|(s, store)| (s, store.system()))
+                .collect();
             dirs.push((index, dir.clone()));
             let log = DirtyLog::start(other, id, dirs, &known).map_err(|_| Errno::IO)?;
             membership.dirty_logs.insert(other, log);
@@ -187,8 +209,16 @@ impl Engine {
             if let Some(dirty) = membership.dirty.get_mut(&store) {
                 dirty.merge(settled);
             }
+            if let Some((index, since)) = &mut membership.catching_up
+                && *index == store
+            {
+                since.merge(settled);
+            }
             let members = self.members();
-            let kept = membership.dirty_logs.get(&store).is_some_and(|l| l.covers(members));
+            let kept = membership
+                .dirty_logs
+                .get(&store)
+                .is_some_and(|l| l.covers(members));
             let written = if kept {
                 match membership.dirty_logs.get(&store) {
                     Some(log) => log.append(settled),

@@ -48,7 +48,12 @@ impl Engine {
         let mut full = StoreMask::default();
         loop {
             let (home, copies) = self.choose(full);
-            let label = Label { id, home, copies, set: self.set.short() };
+            let label = Label {
+                id,
+                home,
+                copies,
+                set: self.set.short(),
+            };
             let make = Make {
                 object,
                 mode,
@@ -108,7 +113,11 @@ impl Engine {
                 },
             }
         }
-        if found.is_empty() { Err(Errno::IO) } else { Ok(Made::Done(found)) }
+        if found.is_empty() {
+            Err(Errno::IO)
+        } else {
+            Ok(Made::Done(found))
+        }
     }
 
     fn make_on(
@@ -133,7 +142,13 @@ impl Engine {
                 );
                 let aside = store.aside()?;
                 let kept = format!("foreign-{:016x}", make.label.id.0);
-                store.rename(dir, name, &aside, OsStr::new(&kept), mount::RenameFlags::NOREPLACE)?;
+                store.rename(
+                    dir,
+                    name,
+                    &aside,
+                    OsStr::new(&kept),
+                    mount::RenameFlags::NOREPLACE,
+                )?;
                 store.make(dir, name, make)
             }
             other => other,
@@ -150,7 +165,11 @@ impl Engine {
         for (index, _) in made {
             let undo = self.store(*index).and_then(|store| {
                 let node = self.node_on(dir, *index)?;
-                if is_dir { store.remove_dir(&node, name) } else { store.unlink(&node, name) }
+                if is_dir {
+                    store.remove_dir(&node, name)
+                } else {
+                    store.unlink(&node, name)
+                }
             });
             if let Err(errno) = undo {
                 // The names differ now; the store comes back through a comparison.
@@ -170,7 +189,11 @@ impl Engine {
         self.touch_names(dir)?;
         self.touch(inode, Entry::Attributes(inode.id), 0xff)?;
         self.on_each(&self.copies_of(inode), |index, store| {
-            store.link(&self.node_on(inode, index)?, &self.node_on(dir, index)?, name)
+            store.link(
+                &self.node_on(inode, index)?,
+                &self.node_on(dir, index)?,
+                name,
+            )
         })?;
         inode.set_hint(dir, name);
         self.attr_of(inode)
@@ -251,7 +274,9 @@ impl Engine {
         self.touch_names(dir)?;
         self.touch_names(&inode)?;
         let members: Stores = self.members().iter().collect();
-        self.on_each(&members, |index, store| store.remove_dir(&self.node_on(dir, index)?, name))?;
+        self.on_each(&members, |index, store| {
+            store.remove_dir(&self.node_on(dir, index)?, name)
+        })?;
         self.lost_name(&inode, &attr, dir, name);
         self.note_dir_op(dir);
         Ok(())

@@ -87,7 +87,10 @@ fn presence(candidate: &Candidate) -> Result<Presence, OpenError> {
     match store.system().read(FILE_NAME) {
         Ok(bytes) => match Header::decode(&bytes) {
             Ok(header) => Ok(Presence::Header(Box::new(header))),
-            Err(source) => Err(OpenError::Header { path: candidate.path.clone(), source }),
+            Err(source) => Err(OpenError::Header {
+                path: candidate.path.clone(),
+                source,
+            }),
         },
         Err(Errno::NOENT) => Ok(Presence::Empty),
         Err(errno) => Ok(Presence::Missing(format!("it cannot be read ({errno})"))),
@@ -100,27 +103,34 @@ fn create(
     options: &EngineOptions,
     random: &mut dyn FnMut() -> u64,
 ) -> Result<Header, OpenError> {
-    let wide = |random: &mut dyn FnMut() -> u64| {
-        u128::from(random()) << 64 | u128::from(random())
-    };
+    let wide = |random: &mut dyn FnMut() -> u64| u128::from(random()) << 64 | u128::from(random());
     let set = SetId(wide(random));
-    let stores: Vec<_> =
-        candidates.iter().map(|_| (StoreId(wide(random)), Departure::default())).collect();
+    let stores: Vec<_> = candidates
+        .iter()
+        .map(|_| (StoreId(wide(random)), Departure::default()))
+        .collect();
     let header = Header {
         set,
         store: stores[0].0,
         index: StoreIndex(0),
         copies: options.copies,
-        created_s: env::clock::now().seconds,
+        created_s: env::wall_time().seconds,
         mount_count: 0,
         members: StoreMask::first(candidates.len()),
-        history: vec![Tenure { generation: 1, epoch: random() }],
+        history: vec![Tenure {
+            generation: 1,
+            epoch: random(),
+        }],
         stores,
     };
     for (place, candidate) in candidates.iter().enumerate() {
         let index = StoreIndex(place as u8);
         let failed = |doing| {
-            move |errno| OpenError::Store { path: candidate.path.clone(), doing, errno }
+            move |errno| OpenError::Store {
+                path: candidate.path.clone(),
+                doing,
+                errno,
+            }
         };
         let store = candidate.store.as_ref().map_err(|why| OpenError::NewSet {
             path: candidate.path.clone(),
@@ -133,21 +143,21 @@ fn create(
             set: set.short(),
         };
         let root = store.root().map_err(failed("finding its root"))?;
-        store.set_label(&root, &label).map_err(failed("labelling its root"))?;
+        store
+            .set_label(&root, &label)
+            .map_err(failed("labelling its root"))?;
         Journal::create_log(store.system(), log_id(set.0, index, 0))
-            .map_err(|e| failed("making its journal")(log_errno(&e)))?;
-        store.sync_all().map_err(failed("making the new store durable"))?;
+            .map_err(|e| failed("making its journal")(e.errno()))?;
+        store
+            .sync_all()
+            .map_err(failed("making the new store durable"))?;
         let bytes = header.for_store(index).encode();
-        store.system().replace(FILE_NAME, &bytes).map_err(failed("writing its header"))?;
+        store
+            .system()
+            .replace(FILE_NAME, &bytes)
+            .map_err(failed("writing its header"))?;
     }
     Ok(header)
-}
-
-pub(crate) fn log_errno(error: &log::LogError) -> Errno {
-    match error {
-        log::LogError::Io { errno, .. } => *errno,
-        _ => Errno::UCLEAN,
-    }
 }
 
 struct Start {
@@ -162,7 +172,10 @@ fn judge(
     options: &EngineOptions,
     random: &mut dyn FnMut() -> u64,
 ) -> Result<Start, OpenError> {
-    let found = candidates.iter().map(presence).collect::<Result<Vec<_>, _>>()?;
+    let found = candidates
+        .iter()
+        .map(presence)
+        .collect::<Result<Vec<_>, _>>()?;
     // A set that was never started holds nothing yet: making it was interrupted.
     let unused = found.iter().all(|p| match p {
         Presence::Header(h) => h.mount_count == 0,
@@ -172,26 +185,40 @@ fn judge(
     if unused {
         let stores = candidates.len();
         if stores < usize::from(options.copies) || options.copies == 0 {
-            return Err(OpenError::TooFew { stores, copies: options.copies });
+            return Err(OpenError::TooFew {
+                stores,
+                copies: options.copies,
+            });
         }
         let header = create(candidates, options, random)?;
         let present = header.members;
         let places = (0..stores).map(Some).collect();
-        return Ok(Start { header, present, places, outside: Vec::new() });
+        return Ok(Start {
+            header,
+            present,
+            places,
+            outside: Vec::new(),
+        });
     }
     if !found.iter().any(|p| matches!(p, Presence::Header(_))) {
-        let missing = candidates.iter().find_map(|c| Some((c, c.store.as_ref().err()?)));
+        let missing = candidates
+            .iter()
+            .find_map(|c| Some((c, c.store.as_ref().err()?)));
         return Err(match missing {
-            Some((candidate, why)) => {
-                OpenError::NewSet { path: candidate.path.clone(), why: why.clone() }
-            }
+            Some((candidate, why)) => OpenError::NewSet {
+                path: candidate.path.clone(),
+                why: why.clone(),
+            },
             None => OpenError::Refused(RefuseReason::NoHeader),
         });
     }
     let assembly = assemble(&found, options.gone)?;
     let count = assembly.header.stores.len();
     if candidates.len() > count {
-        return Err(OpenError::TooMany { stores: candidates.len(), most: count });
+        return Err(OpenError::TooMany {
+            stores: candidates.len(),
+            most: count,
+        });
     }
     let mut places: Vec<Option<usize>> = vec![None; count];
     for (candidate, place) in assembly.places.iter().enumerate() {
@@ -207,14 +234,21 @@ fn judge(
         }
     }
     // What has no header stands for the places that are left, in order.
-    let rest = (0..candidates.len()).filter(|c| !places.contains(&Some(*c))).collect::<Vec<_>>();
+    let rest = (0..candidates.len())
+        .filter(|c| !places.contains(&Some(*c)))
+        .collect::<Vec<_>>();
     let mut rest = rest.into_iter();
     for place in &mut places {
         if place.is_none() {
             *place = rest.next();
         }
     }
-    Ok(Start { header: assembly.header, present: assembly.present, places, outside })
+    Ok(Start {
+        header: assembly.header,
+        present: assembly.present,
+        places,
+        outside,
+    })
 }
 
 impl Engine {
@@ -226,9 +260,15 @@ impl Engine {
         options: &EngineOptions,
     ) -> Result<Arc<Engine>, OpenError> {
         if candidates.len() > 64 {
-            return Err(OpenError::TooMany { stores: candidates.len(), most: 64 });
+            return Err(OpenError::TooMany {
+                stores: candidates.len(),
+                most: 64,
+            });
         }
-        let mut rng = env::Rng::new(options.seed.unwrap_or_else(env::entropy));
+        let mut rng = match options.seed {
+            Some(seed) => env::Rng::new(seed),
+            None => env::Rng::from_kernel().map_err(OpenError::Recovery)?,
+        };
         let start = judge(&candidates, options, &mut || rng.next_u64())?;
         let (engine, active) = Engine::assemble(candidates, options, start, rng)?;
         engine.begin_mount(&active).map_err(OpenError::Recovery)?;
@@ -245,7 +285,12 @@ impl Engine {
         start: Start,
         rng: env::Rng,
     ) -> Result<(Arc<Engine>, DirtySet), OpenError> {
-        let Start { mut header, present, places, outside } = start;
+        let Start {
+            mut header,
+            present,
+            places,
+            outside,
+        } = start;
         let mut candidates: Vec<Option<Candidate>> = candidates.into_iter().map(Some).collect();
         let mut slots = Vec::new();
         for (place, candidate) in places.iter().enumerate() {
@@ -322,7 +367,10 @@ impl Engine {
             self.fence_for(store, errno)?;
         }
         if !active.is_empty() || active.is_everything() {
-            tracing::info!(entries = active.len(), "the set was not stopped cleanly; comparing");
+            tracing::info!(
+                entries = active.len(),
+                "the set was not stopped cleanly; comparing"
+            );
             // A store that fails meanwhile is fenced, and the others are compared again.
             for attempt in 0..=self.slots.len() {
                 match crate::resync::recover(self, active) {
@@ -345,7 +393,10 @@ fn slot(
     present: StoreMask,
     outside: &[(StoreIndex, Result<(), RefuseReason>)],
 ) -> Slot {
-    let verdict = outside.iter().find(|(s, _)| *s == index).map(|(_, v)| v.clone());
+    let verdict = outside
+        .iter()
+        .find(|(s, _)| *s == index)
+        .map(|(_, v)| v.clone());
     let (path, store) = match candidate {
         Some(candidate) => (candidate.path, Some(candidate.store)),
         None => (String::new(), None),
@@ -363,15 +414,20 @@ fn slot(
         (_, None, Some(Err(why))) => why.clone(),
         (_, None, None) => "it is missing; bring it back, or attach an empty one".into(),
     };
-    let store = if present.has(index) { store.and_then(Result::ok) } else { None };
+    let store = if present.has(index) {
+        store.and_then(Result::ok)
+    } else {
+        None
+    };
     Slot {
-        path,
+        path: Mutex::new(path),
         store: RwLock::new(store),
+        pending: Mutex::new(None),
         space: Mutex::new(Space::default()),
         errors: AtomicU64::new(0),
         detail: Mutex::new(detail),
         progress: Mutex::new(None),
-        retry: Mutex::new((None, 0)),
+        retry: Mutex::new((Instant::now(), 0)),
         refused: AtomicBool::new(refused),
     }
 }
@@ -387,7 +443,9 @@ fn read_journals(
     let mut active: Option<DirtySet> = None;
     for index in present.iter() {
         let slot = &slots[usize::from(index.0)];
-        let Some(store) = slot.store.read().clone() else { continue };
+        let Some(store) = slot.store.read().clone() else {
+            continue;
+        };
         let id = log_id(header.set.0, index, 0);
         match open_log(store.system(), id) {
             Ok((log, set)) => {
@@ -402,7 +460,9 @@ fn read_journals(
                 match Journal::create_log(store.system(), id) {
                     Ok(log) => logs.push((index, log)),
                     // The first write to it fences the store.
-                    Err(error) => tracing::warn!(store = index.0, %error, "nor can a new one be made"),
+                    Err(error) => {
+                        tracing::warn!(store = index.0, %error, "nor can a new one be made")
+                    }
                 }
             }
         }
@@ -424,7 +484,9 @@ fn read_dirty(
     let departure = header.stores[usize::from(absent.0)].1;
     let id = log_id(header.set.0, absent, 1 << 40 | departure.generation);
     for index in present.iter() {
-        let Some(store) = slots[usize::from(index.0)].store.read().clone() else { continue };
+        let Some(store) = slots[usize::from(index.0)].store.read().clone() else {
+            continue;
+        };
         match DirtyLog::read(&store.system(), absent, id) {
             Ok(Some(known)) => set.merge(&known),
             Ok(None) => {}

@@ -17,7 +17,11 @@ impl Engine {
         let turn = self.rotation.fetch_add(1, Ordering::Relaxed) as usize;
         let count = self.slots.len();
         let members = self.members();
-        let free: Vec<u64> = self.slots.iter().map(|s| s.space.lock().available_bytes).collect();
+        let free: Vec<u64> = self
+            .slots
+            .iter()
+            .map(|s| s.space.lock().available_bytes)
+            .collect();
         let step = free.iter().max().copied().unwrap_or(0) / EVEN_SHARE + 1;
         let reserve = self.options.reserve_bytes;
         let mut order: Vec<usize> = (0..count).collect();
@@ -25,19 +29,19 @@ impl Engine {
             let index = StoreIndex(*i as u8);
             let away = !members.has(index);
             let tight = full.has(index) || free[*i] < reserve;
-            (away, tight, u64::MAX - free[*i] / step, (i + count - turn % count) % count)
+            (
+                away,
+                tight,
+                u64::MAX - free[*i] / step,
+                (i + count - turn % count) % count,
+            )
         });
-        let copies = usize::from(self.copy_count()).min(count);
+        let copies = usize::from(self.copy_count).min(count);
         let chosen = &order[..copies];
         let mask = chosen
             .iter()
             .fold(StoreMask::default(), |m, i| m.with(StoreIndex(*i as u8)));
         (StoreIndex(chosen[0] as u8), mask)
-    }
-
-    /// Copies of each file.
-    pub(crate) fn copy_count(&self) -> u8 {
-        self.membership.lock().header.copies
     }
 
     /// Asks every member for its free space.
@@ -73,7 +77,7 @@ impl Engine {
             sum.files += space.files;
             sum.files_free += space.files_free;
         }
-        let copies = u64::from(self.copy_count());
+        let copies = u64::from(self.copy_count);
         sum.total_bytes /= copies;
         sum.free_bytes /= copies;
         sum.available_bytes /= copies;

@@ -20,12 +20,7 @@ pub(crate) struct End<'a> {
 
 impl Engine {
     /// Renames `from` to `to`.
-    pub(crate) fn rename_name(
-        &self,
-        from: End<'_>,
-        to: End<'_>,
-        flags: RenameFlags,
-    ) -> Result<()> {
+    pub(crate) fn rename_name(&self, from: End<'_>, to: End<'_>, flags: RenameFlags) -> Result<()> {
         if flags.contains(RenameFlags::WHITEOUT)
             || flags.contains(RenameFlags::NOREPLACE | RenameFlags::EXCHANGE)
         {
@@ -57,15 +52,24 @@ impl Engine {
             None => self.move_only(from, to, &moving)?,
         }
         // The object may have been entered in the journal under its old place.
-        if self.journal.moved(moving.id, self.place_of(&moving)).is_err() {
-            tracing::debug!(id = moving.id.0, "the new place reaches the journal with the next touch");
+        if self
+            .journal
+            .moved(moving.id, self.place_of(&moving))
+            .is_err()
+        {
+            tracing::debug!(
+                id = moving.id.0,
+                "the new place reaches the journal with the next touch"
+            );
         }
         debug_assert!(moving_attr.kind == moving.kind);
         Ok(())
     }
 
     fn all_copies(&self, inode: &Inode) -> StoreMask {
-        self.copies_of(inode).iter().fold(StoreMask::default(), |m, s| m.with(*s))
+        self.copies_of(inode)
+            .iter()
+            .fold(StoreMask::default(), |m, s| m.with(*s))
     }
 
     fn move_only(&self, from: End<'_>, to: End<'_>, moving: &Arc<Inode>) -> Result<()> {
@@ -95,7 +99,11 @@ impl Engine {
         target_attr: &Attr,
     ) -> Result<()> {
         if moving.is_dir() != target.is_dir() {
-            return Err(if target.is_dir() { Errno::ISDIR } else { Errno::NOTDIR });
+            return Err(if target.is_dir() {
+                Errno::ISDIR
+            } else {
+                Errno::NOTDIR
+            });
         }
         if target.is_dir() && !self.is_empty_dir(target)? {
             return Err(Errno::NOTEMPTY);

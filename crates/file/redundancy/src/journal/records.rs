@@ -39,7 +39,10 @@ pub(crate) struct Replay {
 
 impl Default for Replay {
     fn default() -> Replay {
-        Replay { state: DirtySet::since(ObjectId(u64::MAX)), pending: None }
+        Replay {
+            state: DirtySet::since(ObjectId(u64::MAX)),
+            pending: None,
+        }
     }
 }
 

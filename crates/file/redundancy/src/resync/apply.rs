@@ -70,7 +70,13 @@ impl Pass<'_> {
                 .dirty
                 .entries
                 .keys()
-                .filter_map(|e| if let Entry::Names(id) = e { Some(*id) } else { None })
+                .filter_map(|e| {
+                    if let Entry::Names(id) = e {
+                        Some(*id)
+                    } else {
+                        None
+                    }
+                })
                 .filter(|id| !self.is_new(*id))
                 .collect(),
         };
@@ -82,9 +88,11 @@ impl Pass<'_> {
             let source = self.locate_source(id)?;
             let wanted = match (self.decided, &source) {
                 (Some(decided), _) => decided.names.get(&id).cloned().unwrap_or_default(),
-                (None, Some((index, found, _))) => {
-                    agreed(self.engine, self.voters, &self.dir_nodes(id, *index, &found.node)?)?
-                }
+                (None, Some((index, found, _))) => agreed(
+                    self.engine,
+                    self.voters,
+                    &self.dir_nodes(id, *index, &found.node)?,
+                )?,
                 // Removed by now; the directory that held it is dirty too.
                 (None, None) => continue,
             };
@@ -93,7 +101,12 @@ impl Pass<'_> {
                 None => None,
             };
             let source = source.map(|(index, found, _)| (index, found.node));
-            dirs.push(Dir { id, wanted, source, target });
+            dirs.push(Dir {
+                id,
+                wanted,
+                source,
+                target,
+            });
         }
         Ok(dirs)
     }
@@ -126,8 +139,7 @@ impl Pass<'_> {
             return store.root().map(Some);
         }
         if let Some(place) = self.dirty.places.get(&id)
-            && let Some((found, _)) =
-                super::locate::by_place(self.engine, index, store, id, place)?
+            && let Some((found, _)) = super::locate::by_place(self.engine, index, store, id, place)?
         {
             return Ok(Some(found.node));
         }
@@ -150,7 +162,9 @@ impl Pass<'_> {
     fn clear(&mut self, target: &Node, wanted: &Names) -> Result<()> {
         let store = self.target.1.clone();
         let mut names = Vec::new();
-        match store.list(target, &mut |name, kind| names.push((name.to_os_string(), kind))) {
+        match store.list(target, &mut |name, kind| {
+            names.push((name.to_os_string(), kind))
+        }) {
             Err(Errno::STALE | Errno::NOENT) => return Ok(()),
             other => other?,
         }
@@ -165,8 +179,7 @@ impl Pass<'_> {
             };
             self.meet(label.id, &found);
             let stays = wanted.get(&name).is_some_and(|w| {
-                w.label.id == label.id
-                    && (w.kind == Kind::Dir || w.label.copies.has(self.target.0))
+                w.label.id == label.id && (w.kind == Kind::Dir || w.label.copies.has(self.target.0))
             });
             if !stays {
                 let is_dir = found.attr.kind == Kind::Dir;
@@ -195,7 +208,11 @@ impl Pass<'_> {
         let store = &self.target.1;
         let aside = store.aside()?;
         let loser = self.decided.is_some_and(|d| d.losers.contains(&id));
-        let kept = if loser { conflict_name(id) } else { aside_name(id) };
+        let kept = if loser {
+            conflict_name(id)
+        } else {
+            aside_name(id)
+        };
         match store.rename(dir, name, &aside, &kept, RenameFlags::NOREPLACE) {
             // Another name of the same file went before.
             Err(Errno::EXIST) if !is_dir => store.unlink(dir, name),
@@ -248,7 +265,10 @@ impl Pass<'_> {
             self.below(&want, &node)?;
         }
         if let Some(source) = source.filter(|(s, _)| *s != self.target.0) {
-            let task = AttributeTask { source: source.clone(), target: target.clone() };
+            let task = AttributeTask {
+                source: source.clone(),
+                target: target.clone(),
+            };
             self.attributes.push(task);
         }
         Ok(())
@@ -264,12 +284,20 @@ impl Pass<'_> {
     fn compare(&mut self, want: &Wanted, target: Node) -> Result<()> {
         let source = want.source.clone();
         if want.kind == Kind::File {
-            let task = FileTask { source, target, whole: true };
+            let task = FileTask {
+                source,
+                target,
+                whole: true,
+            };
             self.files.insert(want.label.id, task);
         } else {
             self.attributes.push(AttributeTask { source, target });
         }
-        if self.files.len() >= FILES_MAX { self.flush_files() } else { Ok(()) }
+        if self.files.len() >= FILES_MAX {
+            self.flush_files()
+        } else {
+            Ok(())
+        }
     }
 
     /// Compares what is on the list, so that a long rebuild holds no list of everything.
@@ -390,13 +418,7 @@ impl Pass<'_> {
 }
 
 /// Removes an object and all below it.
-fn remove_tree(
-    store: &dyn Store,
-    dir: &Node,
-    name: &OsStr,
-    kind: Kind,
-    node: &Node,
-) -> Result<()> {
+fn remove_tree(store: &dyn Store, dir: &Node, name: &OsStr, kind: Kind, node: &Node) -> Result<()> {
     if kind != Kind::Dir {
         return store.unlink(dir, name);
     }

@@ -134,16 +134,17 @@ fn names(list: &[u8]) -> BTreeSet<&[u8]> {
 }
 
 /// Gives the target the source's owner, mode, extended attributes and times.
-pub(crate) fn copy_attributes(
-    from: (&dyn Store, &Node),
-    to: (&dyn Store, &Node),
-) -> Result<()> {
+pub(crate) fn copy_attributes(from: (&dyn Store, &Node), to: (&dyn Store, &Node)) -> Result<()> {
     let (source, node) = from;
     let (target, copy) = to;
     let attr = source.attr(node)?;
     let present = target.attr(copy)?;
     if (attr.uid, attr.gid) != (present.uid, present.gid) {
-        let owner = SetAttr { uid: Some(attr.uid), gid: Some(attr.gid), ..SetAttr::default() };
+        let owner = SetAttr {
+            uid: Some(attr.uid),
+            gid: Some(attr.gid),
+            ..SetAttr::default()
+        };
         target.set_attr(copy, &owner)?;
     }
     let is_link = attr.kind == mount::Kind::Symlink;
@@ -162,7 +163,10 @@ pub(crate) fn copy_attributes(
     // The mode comes after the owner (a change of owner clears set-id bits) and after the ACL
     // (which carries the group's bits).
     if !is_link && target.attr(copy)?.perm != attr.perm {
-        let mode = SetAttr { mode: Some(u32::from(attr.perm)), ..SetAttr::default() };
+        let mode = SetAttr {
+            mode: Some(u32::from(attr.perm)),
+            ..SetAttr::default()
+        };
         target.set_attr(copy, &mode)?;
     }
     let times = SetAttr {

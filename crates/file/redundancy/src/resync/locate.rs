@@ -22,7 +22,10 @@ pub(crate) fn by_place(
     place: &Place,
 ) -> Result<Option<(Found, Label)>> {
     let is_it = |found: Found| {
-        engine.label_of(&found).filter(|l| l.id == id).map(|label| (found, label))
+        engine
+            .label_of(&found)
+            .filter(|l| l.id == id)
+            .map(|label| (found, label))
     };
     if let Some(node) = place.node(index) {
         match store.inspect(node) {
@@ -68,7 +71,10 @@ pub(crate) fn path_of(
         })?;
         let mut here = None;
         for name in names {
-            if store.lookup(&parent, &name).is_ok_and(|found| found.node == at) {
+            if store
+                .lookup(&parent, &name)
+                .is_ok_and(|found| found.node == at)
+            {
                 here = Some(name);
                 break;
             }
@@ -98,17 +104,16 @@ fn descend(
 
 impl Pass<'_> {
     /// The object on the voter that decides for it; `None` where it is gone.
-    pub(crate) fn locate_source(
-        &self,
-        id: ObjectId,
-    ) -> Result<Option<(StoreIndex, Found, Label)>> {
+    pub(crate) fn locate_source(&self, id: ObjectId) -> Result<Option<(StoreIndex, Found, Label)>> {
         if id == ObjectId::ROOT {
             let (index, store) = self.voters.first().ok_or(Errno::IO)?;
             let found = store.inspect(&store.root()?)?;
             let label = self.engine.label_of(&found).ok_or(Errno::STALE)?;
             return Ok(Some((*index, found, label)));
         }
-        let Some(place) = self.dirty.places.get(&id) else { return Ok(None) };
+        let Some(place) = self.dirty.places.get(&id) else {
+            return Ok(None);
+        };
         let mut seen = None;
         for (index, store) in self.voters {
             let Some((found, label)) = by_place(self.engine, *index, &**store, id, place)? else {
@@ -121,9 +126,13 @@ impl Pass<'_> {
             seen = seen.or(Some((*index, found, label)));
         }
         // The decider's reference is not known: it is found along the path that another has.
-        let Some((index, found, label)) = seen else { return Ok(None) };
+        let Some((index, found, label)) = seen else {
+            return Ok(None);
+        };
         let is_dir = found.attr.kind == mount::Kind::Dir;
-        let Some(decider) = self.decider(&label, is_dir) else { return Ok(None) };
+        let Some(decider) = self.decider(&label, is_dir) else {
+            return Ok(None);
+        };
         let store = self.voter(decider)?;
         let node = self.along_path(id, index, decider, &**store)?;
         match node.map(|n| store.inspect(&n)).transpose() {
@@ -142,7 +151,9 @@ impl Pass<'_> {
         if let Some(node) = self.met.get(&id) {
             return Ok(Some(node.clone()));
         }
-        let Some(place) = self.dirty.places.get(&id) else { return Ok(None) };
+        let Some(place) = self.dirty.places.get(&id) else {
+            return Ok(None);
+        };
         if let Some((found, _)) = by_place(self.engine, *index, &**store, id, place)? {
             return Ok(Some(found.node));
         }
@@ -158,7 +169,9 @@ impl Pass<'_> {
         store: &dyn Store,
     ) -> Result<Option<Node>> {
         let guide = self.voter(known)?;
-        let Some(place) = self.dirty.places.get(&id) else { return Ok(None) };
+        let Some(place) = self.dirty.places.get(&id) else {
+            return Ok(None);
+        };
         let Some((found, _)) = by_place(self.engine, known, &**guide, id, place)? else {
             return Ok(None);
         };
@@ -173,7 +186,9 @@ impl Pass<'_> {
         let Some((_, parent)) = place.parent.iter().find(|(s, _)| *s == known) else {
             return Ok(None);
         };
-        let Some(dir) = walk(parent)? else { return Ok(None) };
+        let Some(dir) = walk(parent)? else {
+            return Ok(None);
+        };
         let by_name = Place {
             nodes: Vec::new(),
             parent: vec![(index, dir)],

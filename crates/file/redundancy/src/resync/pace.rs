@@ -59,7 +59,11 @@ impl Pace {
 
     /// EINTR where the pass is to stop.
     pub(crate) fn check(&self) -> Result<()> {
-        if self.stop.load(Ordering::Acquire) { Err(Errno::INTR) } else { Ok(()) }
+        if self.stop.load(Ordering::Acquire) {
+            Err(Errno::INTR)
+        } else {
+            Ok(())
+        }
     }
 
     pub(crate) fn object(&self) {
@@ -99,7 +103,11 @@ impl Pace {
             *window = (Instant::now(), bytes, rate as u64);
         }
         let average = bytes as f64 / self.started.elapsed().as_secs_f64().max(0.001);
-        let rate = if window.2 > 0 { window.2 } else { average as u64 };
+        let rate = if window.2 > 0 {
+            window.2
+        } else {
+            average as u64
+        };
         Progress {
             phase: (*self.phase.lock()).to_string(),
             objects_done: self.objects.load(Ordering::Relaxed),

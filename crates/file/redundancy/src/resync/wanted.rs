@@ -36,15 +36,15 @@ pub(crate) fn labelled(
 pub(crate) fn agreed(engine: &Engine, voters: &Voters, nodes: &Nodes) -> Result<Names> {
     let mut names = Names::new();
     for (index, node) in nodes {
-        let Some((_, store)) = voters.iter().find(|(s, _)| s == index) else { continue };
+        let Some((_, store)) = voters.iter().find(|(s, _)| s == index) else {
+            continue;
+        };
         for (name, found, label) in labelled(engine, &**store, node)? {
             let is_dir = found.attr.kind == Kind::Dir;
             if decider(voters, &label, is_dir) == Some(*index) {
-                let wanted =
-                    Wanted {
+                let wanted = Wanted {
                     label,
                     kind: found.attr.kind,
-                    size: found.attr.size,
                     source: (*index, found.node),
                 };
                 names.insert(name, wanted);
@@ -60,7 +60,6 @@ struct Seen {
     voter: StoreIndex,
     label: Label,
     kind: Kind,
-    size: u64,
     node: Node,
 }
 
@@ -92,14 +91,16 @@ impl Survey<'_> {
                 };
                 for (name, found, label) in entries {
                     if found.attr.kind == Kind::Dir {
-                        below.entry(label.id).or_default().push((index, found.node.clone()));
+                        below
+                            .entry(label.id)
+                            .or_default()
+                            .push((index, found.node.clone()));
                     }
                     self.seen.push(Seen {
                         spot: (dir, name),
                         voter: index,
                         label,
                         kind: found.attr.kind,
-                        size: found.attr.size,
                         node: found.node,
                     });
                 }
@@ -131,21 +132,31 @@ impl Survey<'_> {
     }
 
     fn has(&self, spot: &Spot, id: ObjectId) -> bool {
-        self.seen.iter().any(|s| s.spot == *spot && s.label.id == id)
+        self.seen
+            .iter()
+            .any(|s| s.spot == *spot && s.label.id == id)
     }
 }
 
 /// Decides for every directory that may differ what it is to hold.
-pub(crate) fn decide(
-    engine: &Engine,
-    voters: &Voters,
-    dirty: &DirtySet,
-) -> Result<Decided> {
-    let mut survey = Survey { engine, voters, dirty, scanned: BTreeSet::new(), seen: Vec::new() };
+pub(crate) fn decide(engine: &Engine, voters: &Voters, dirty: &DirtySet) -> Result<Decided> {
+    let mut survey = Survey {
+        engine,
+        voters,
+        dirty,
+        scanned: BTreeSet::new(),
+        seen: Vec::new(),
+    };
     let dirs: Vec<ObjectId> = dirty
         .entries
         .keys()
-        .filter_map(|e| if let Entry::Names(id) = e { Some(*id) } else { None })
+        .filter_map(|e| {
+            if let Entry::Names(id) = e {
+                Some(*id)
+            } else {
+                None
+            }
+        })
         .collect();
     if dirty.is_everything() {
         scan_everything(&mut survey)?;
@@ -187,7 +198,10 @@ fn claims(survey: &Survey<'_>) -> Claims {
             decider(survey.voters, &seen.label, false) == Some(seen.voter)
         };
         if decides {
-            claims.entry(seen.spot.clone()).or_default().insert(seen.label.id);
+            claims
+                .entry(seen.spot.clone())
+                .or_default()
+                .insert(seen.label.id);
         }
     }
     claims
@@ -195,7 +209,10 @@ fn claims(survey: &Survey<'_>) -> Claims {
 
 /// Completes a rename that any voter has done, unless the mover has moved on since.
 fn roll_forward(survey: &Survey<'_>, claims: &mut Claims, rename: &Rename) {
-    let from: Spot = (rename.from, OsStr::from_bytes(&rename.from_name).to_os_string());
+    let from: Spot = (
+        rename.from,
+        OsStr::from_bytes(&rename.from_name).to_os_string(),
+    );
     let to: Spot = (rename.to, OsStr::from_bytes(&rename.to_name).to_os_string());
     if !survey.has(&to, rename.moving) {
         return;
@@ -219,14 +236,22 @@ fn roll_forward(survey: &Survey<'_>, claims: &mut Claims, rename: &Rename) {
 
 fn names(survey: &Survey<'_>, claims: Claims) -> Decided {
     let mut decided = Decided::default();
-    decided.names = survey.scanned.iter().map(|dir| (*dir, Names::new())).collect();
+    decided.names = survey
+        .scanned
+        .iter()
+        .map(|dir| (*dir, Names::new()))
+        .collect();
     let mut kept = BTreeSet::new();
     for ((dir, name), ids) in claims {
         // Ids grow with time: the younger object was made after the older one had left the name.
-        let Some(id) = ids.last().copied() else { continue };
+        let Some(id) = ids.last().copied() else {
+            continue;
+        };
         kept.insert(id);
         if ids.len() > 1 {
-            decided.losers.extend(ids.iter().copied().filter(|i| *i != id));
+            decided
+                .losers
+                .extend(ids.iter().copied().filter(|i| *i != id));
             tracing::warn!(
                 name = %name.display(),
                 kept = id.0,
@@ -250,7 +275,6 @@ fn wanted(survey: &Survey<'_>, id: ObjectId) -> Option<Wanted> {
     Some(Wanted {
         label: source.label,
         kind: source.kind,
-        size: source.size,
         source: (source.voter, source.node.clone()),
     })
 }

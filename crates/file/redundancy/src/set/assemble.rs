@@ -95,8 +95,7 @@ pub struct Assembly {
 /// the newest had not yet been written to all of its members.
 fn current(header: &Header, newest: &Header) -> bool {
     let behind = newest.history.get(1).copied() == Some(header.tenure());
-    (header.tenure() == newest.tenure() || behind)
-        && header.mount_count + 1 >= newest.mount_count
+    (header.tenure() == newest.tenure() || behind) && header.mount_count + 1 >= newest.mount_count
 }
 
 /// Judges a store that is not a member: `Ok` where it may come back through its dirty map.
@@ -110,7 +109,11 @@ pub fn judge_return(header: &Header, newest: &Header) -> Result<StoreIndex, Refu
     let place = usize::from(header.index.0);
     match newest.stores.get(place) {
         Some((id, _)) if *id == header.store => {}
-        _ => return Err(RefuseReason::Place { index: header.index.0 }),
+        _ => {
+            return Err(RefuseReason::Place {
+                index: header.index.0,
+            });
+        }
     }
     let Tenure { generation, .. } = header.tenure();
     if !newest.descends_from(header.tenure()) {
@@ -148,7 +151,9 @@ pub fn assemble(found: &[Presence], gone: StoreMask) -> Result<Assembly, RefuseR
     };
     for (candidate, header) in headers() {
         if header.set != newest.set {
-            let reason = judge_return(header, newest).err().unwrap_or(RefuseReason::NoHeader);
+            let reason = judge_return(header, newest)
+                .err()
+                .unwrap_or(RefuseReason::NoHeader);
             return Err(reason);
         }
         let member = newest.members.has(header.index) && current(header, newest);
@@ -165,7 +170,9 @@ pub fn assemble(found: &[Presence], gone: StoreMask) -> Result<Assembly, RefuseR
             continue;
         }
         if assembly.present.has(header.index) {
-            return Err(RefuseReason::Place { index: header.index.0 });
+            return Err(RefuseReason::Place {
+                index: header.index.0,
+            });
         }
         assembly.present = assembly.present.with(header.index);
         assembly.places[candidate] = Some(header.index);

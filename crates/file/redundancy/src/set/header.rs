@@ -188,7 +188,7 @@ impl Header {
             payload.extend_from_slice(raw.as_bytes());
         }
         let identity = Identity {
-            store: self.store.0,
+            set: self.set.0.to_le_bytes(),
             object: u64::from(self.index.0),
             generation: self.tenure().generation,
         };
@@ -202,8 +202,7 @@ impl Header {
             return Err(HeaderError::Version(object.version));
         }
         let short = HeaderError::Field("length");
-        let (head, rest) =
-            RawHead::ref_from_prefix(object.payload).map_err(|_| short.clone())?;
+        let (head, rest) = RawHead::ref_from_prefix(object.payload).map_err(|_| short.clone())?;
         let (count, history) = (usize::from(head.stores), usize::from(head.history));
         if count == 0 || count > 64 || usize::from(head.index) >= count {
             return Err(HeaderError::Field("stores"));
@@ -214,8 +213,8 @@ impl Header {
         if head.copies == 0 || usize::from(head.copies) > count || head.reserved != [0; 4] {
             return Err(HeaderError::Field("copies"));
         }
-        let (tenures, rest) = <[RawTenure]>::ref_from_prefix_with_elems(rest, history)
-            .map_err(|_| short.clone())?;
+        let (tenures, rest) =
+            <[RawTenure]>::ref_from_prefix_with_elems(rest, history).map_err(|_| short.clone())?;
         let stores =
             <[RawStore]>::ref_from_bytes_with_elems(rest, count).map_err(|_| short.clone())?;
         let members = StoreMask(head.members.get());

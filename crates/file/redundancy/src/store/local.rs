@@ -20,6 +20,7 @@ mod attributes;
 mod error;
 mod file;
 mod layout;
+mod lease;
 mod make;
 
 #[cfg(test)]
@@ -46,7 +47,12 @@ pub struct LocalStore {
     mount_id: i32,
     device: u64,
     system: Arc<dyn env::Dir>,
+    aside: Node,
+    lease: Option<lease::Lease>,
 }
+
+/// Directory below [`SYSTEM`] for what is out of the user's tree for a while.
+const ASIDE: &std::ffi::CStr = c"aside";
 
 impl LocalStore {
     fn open_node(&self, node: &Node, flags: OFlags) -> Result<OwnedFd> {
@@ -112,6 +118,14 @@ impl Store for LocalStore {
 
     fn system(&self) -> Arc<dyn env::Dir> {
         Arc::clone(&self.system)
+    }
+
+    fn aside(&self) -> Result<Node> {
+        Ok(self.aside.clone())
+    }
+
+    fn probe(&self) -> Result<()> {
+        self.lease.as_ref().map_or(Ok(()), lease::Lease::probe)
     }
 
     fn root(&self) -> Result<Node> {

@@ -19,7 +19,7 @@ use state::State;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
-use tree::{Change, Inode, ROOT};
+use tree::{ASIDE, Change, Inode, ROOT};
 
 mod acl;
 mod content;
@@ -204,6 +204,10 @@ impl Store for SimStore {
 
     fn root(&self) -> Result<Node> {
         self.look().map(|_| self.node(ROOT))
+    }
+
+    fn aside(&self) -> Result<Node> {
+        self.look().map(|_| self.node(ASIDE))
     }
 
     fn lookup(&self, dir: &Node, name: &OsStr) -> Result<Found> {
@@ -412,6 +416,10 @@ impl Store for SimStore {
         }
         state.sync_all();
         Ok(())
+    }
+
+    fn probe(&self) -> Result<()> {
+        self.look().map(|_| ())
     }
 
     fn space(&self) -> Result<Space> {

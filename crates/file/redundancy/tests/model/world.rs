@@ -43,6 +43,7 @@ pub(crate) struct World<'a> {
 
 impl<'a> World<'a> {
     pub(crate) fn new(system: &'a dyn System, seed: u64) -> Result<World<'a>> {
+        system.begin();
         let mut seeds = Rng::new(seed);
         let power = Power::new();
         let stores = (0..system.stores())

@@ -29,6 +29,20 @@ pub enum LocalStoreError {
         /// The directory that a store has and this one lacks.
         missing: &'static str,
     },
+    /// Something is there that is not a store.
+    #[error(
+        "{path} is not empty and not a store; give an empty directory, or move what is there away"
+    )]
+    NotEmpty {
+        /// The store's directory.
+        path: PathBuf,
+    },
+    /// Another process uses it.
+    #[error("{path} is in use by another process; stop that first (holdfast status shows it)")]
+    Locked {
+        /// The store's directory.
+        path: PathBuf,
+    },
     /// The caller may not.
     #[error("no permission to use {path} as a store; run as root")]
     Permission {

@@ -1,6 +1,6 @@
 //! Laying out and opening the directory.
 
-use super::{DATA, LABEL_XATTR, LocalStore, LocalStoreError, Node, SYSTEM};
+use super::{ASIDE, DATA, LABEL_XATTR, LocalStore, LocalStoreError, Node, SYSTEM};
 use env::handle::{get_xattr, name_to_handle, open_by_handle};
 use env::real::RealDir;
 use mount::Errno;
@@ -33,6 +33,17 @@ impl LocalStore {
                 Err(errno) => {
                     return Err(LocalStoreError::from_open("create", path.join(name), errno));
                 }
+            }
+        }
+        let system = open_part(&top, path, SYSTEM)?;
+        match rustix::fs::mkdirat(&system, ASIDE, Mode::from_raw_mode(0o700)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => {
+                return Err(LocalStoreError::from_open(
+                    "create",
+                    path.join(SYSTEM),
+                    errno,
+                ));
             }
         }
         rustix::fs::fsync(&top).map_err(|errno| LocalStoreError::Io {
@@ -74,6 +85,8 @@ impl LocalStore {
                 });
             }
         }
+        let (aside, _) = name_to_handle(system.as_fd(), ASIDE)
+            .map_err(|errno| LocalStoreError::from_open("open", path.join(SYSTEM), errno))?;
         let device = rustix::fs::fstat(&root)
             .map_err(|errno| LocalStoreError::Io {
                 operation: "stat",
@@ -87,6 +100,8 @@ impl LocalStore {
             mount_id,
             device,
             system: Arc::new(RealDir::from_fd(system)),
+            aside: Node(aside.as_bytes().into()),
+            lease: None,
         })
     }
 }
