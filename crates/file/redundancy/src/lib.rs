@@ -34,6 +34,7 @@
 //! assert_eq!(Label::decode(&label.encode()), Some(label));
 //! ```
 
+pub mod config;
 mod engine;
 mod fanout;
 mod inode;
@@ -46,4 +47,5 @@ pub mod set;
 pub mod status;
 pub mod store;
 
+pub use config::{Config, ConfigError};
 pub use engine::{Attach, AttachError, Candidate, Engine, EngineOptions, OpenError};
