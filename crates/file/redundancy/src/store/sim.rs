@@ -31,8 +31,9 @@ mod state;
 mod system;
 mod tree;
 
+pub use env::Rng;
 pub use faults::{Fault, Power};
-pub use rng::Rng;
+pub use rng::Choose;
 
 /// A connection to a simulated store.
 #[derive(Debug)]

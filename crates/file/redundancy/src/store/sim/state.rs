@@ -2,8 +2,9 @@
 
 use super::content::{Content, Edit, Fate, PAGE, SECTOR};
 use super::faults::{Fault, Plan};
-use super::rng::Rng;
+use super::rng::Choose;
 use super::tree::{ASIDE, Change, Inode, Journal, Names, ROOT, SYSTEM};
+use env::Rng;
 use mount::{Attr, Errno, Kind, Result, SetAttr, SetTime, Timestamp};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
