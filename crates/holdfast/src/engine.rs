@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub mod refusal;
+
 /// What an engine tells while it runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 mod label;
 mod object;
+mod store;
 
 /// Bytes of a file's start that recognisers see.
 pub const HEAD_BYTES_MAX: u64 = 4 << 20;
@@ -57,7 +58,7 @@ pub struct Kind {
 }
 
 /// All kinds; the first that says yes reads the file.
-pub static KINDS: &[Kind] = &[label::KIND, object::SEGMENT, object::OBJECT];
+pub static KINDS: &[Kind] = &[label::KIND, store::KIND, object::SEGMENT, object::OBJECT];
 
 /// Arguments of `holdfast inspect`.
 #[derive(Clone, Debug, clap::Args)]
