@@ -18,11 +18,12 @@ pub fn open(error: &OpenError) -> Failure {
         ),
         OpenError::TooMany { .. } => (
             Exit::Config,
-            "give the stores that the set was made with: `holdfast config show` prints the list",
+            "give only the stores that the set was made with; a set does not grow",
         ),
         OpenError::NewSet { .. } => (
             Exit::StorePath,
-            "correct that store, or give another directory: a new set needs all of its stores",
+            "a new set needs all of its stores, empty: correct that one, or give another directory\n\
+             if the set is not new, bring its stores back first",
         ),
         OpenError::Refused(reason) => return refused(reason),
         OpenError::Header { .. } => (
@@ -37,7 +38,7 @@ pub fn open(error: &OpenError) -> Failure {
         ),
         _ => {
             return Failure {
-                what: error.to_string(),
+                what: format!("the set does not start: {error}"),
                 safe: "what was synced is on its stores; nothing was given up".to_owned(),
                 next: "look at the disks: `dmesg`\n\
                        start again; recovery begins anew and may be interrupted at any point"
