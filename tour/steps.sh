@@ -158,7 +158,10 @@ gather_source() {
 }
 # pick FROM COUNT TO: copies the first COUNT files under 2 MB.
 pick() {
-    (cd "$1" && find . -type f -size -2048k -print0 | LC_ALL=C sort -z | head -z -n "$2" >"$work/list")
+    (
+        cd "$1"
+        find . -type f -size -2048k -print0 | LC_ALL=C sort -z | sed -zn "1,$2p" >"$work/list"
+    )
     tar -C "$1" --null -T "$work/list" -cf - | tar -C "$3" -xpf -
 }
 copy_in() {
@@ -177,6 +180,7 @@ count_files() { wc -l <"$1"; }
 megabytes() { awk '$1 == "f" { sum += $5 } END { printf "%d", sum / 1000000 }' "$1.meta"; }
 
 prove_stores() {
+    [ -z "$serving" ] || until_true "every file to have its copies" is_redundant
     prove_copies "$work/source" 2 "${stores[@]/%//data/tree}" ||
         broken "the stores do not hold two whole copies of each file"
 }
@@ -197,7 +201,7 @@ start_writer() {
 }
 write_files() {
     local count=0 name sum
-    trap - EXIT INT TERM HUP
+    trap - EXIT ERR INT TERM HUP
     while [ ! -e "$work/stop" ]; do
         count=$((count + 1))
         name=./d$((count / 100))/f$count
@@ -233,7 +237,7 @@ stop_writer() {
 
 clean_up() {
     local code=$? loop
-    trap - EXIT
+    trap - EXIT ERR
     trap '' INT TERM HUP
     set +e
     touch "$work/stop"
