@@ -7,11 +7,13 @@
 
 use super::process::{self, Running};
 use anyhow::Context as _;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,
+};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The Debian packages that bring the peer.
 pub(crate) const PACKAGES: &str = "glusterfs-server glusterfs-client";
@@ -98,6 +100,9 @@ impl Gluster {
     }
 
     fn bring_up(&mut self) -> anyhow::Result<()> {
+        // The bricks and the mount detach themselves from whoever started them; as our children
+        // they can be waited for at the end.
+        set_child_subreaper(Some(getpid()))?;
         for name in ["wd", "run", "log", "mnt"] {
             std::fs::create_dir_all(self.directory.join(name))?;
         }
@@ -195,9 +200,26 @@ impl Gluster {
             .collect()
     }
 
-    fn signal_residents(&self, signal: Signal) {
-        for pid in self.residents() {
-            let _ = kill_process(pid, signal);
+    /// Sends `signal` to all residents and waits at most `limit` for them to be gone; says
+    /// whether they are.
+    fn end_residents(&self, signal: Signal, limit: Duration) -> bool {
+        let residents = self.residents();
+        for pid in &residents {
+            let _ = kill_process(*pid, signal);
+        }
+        let deadline = Instant::now() + limit;
+        loop {
+            for pid in &residents {
+                // Not all of them are our children yet; those that are leave no zombie.
+                let _ = waitpid(Some(*pid), WaitOptions::NOHANG);
+            }
+            if self.residents().is_empty() {
+                return true;
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(50));
         }
     }
 }
@@ -206,18 +228,11 @@ impl Drop for Gluster {
     fn drop(&mut self) {
         // Every step is tried, whatever became of the one before.
         let _ = Command::new("umount").arg("-l").arg(self.mount()).output();
-        self.signal_residents(Signal::TERM);
+        // Ends glusterd first, and waits for it: the others are its to restart.
         self.daemon = None;
-        let gone = |limit: u64| {
-            let deadline = std::time::Instant::now() + Duration::from_secs(limit);
-            while !self.residents().is_empty() && std::time::Instant::now() < deadline {
-                std::thread::sleep(Duration::from_millis(100));
-            }
-            self.residents().is_empty()
-        };
-        if !gone(10) {
-            self.signal_residents(Signal::KILL);
-            gone(10);
+        let limit = Duration::from_secs(10);
+        if !self.end_residents(Signal::TERM, limit) {
+            self.end_residents(Signal::KILL, limit);
         }
         let _ = Command::new("ip")
             .args(["netns", "del", &self.namespace])

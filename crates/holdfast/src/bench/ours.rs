@@ -10,6 +10,9 @@ use std::time::Duration;
 /// Bound on start and stop; both take well under a second on an idle machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// Exit code of `holdfast status` where the set serves and is not redundant.
+const DEGRADED: i32 = 4;
+
 /// A mounted set of stores below one directory; taken down when dropped.
 pub(crate) struct Ours {
     directory: PathBuf,
@@ -60,7 +63,8 @@ impl Ours {
             .args(["status", "--json", "--mount"])
             .arg(self.mount())
             .output()?;
-        if !output.status.success() {
+        // A degraded set is not a failure to answer, though the exit code tells.
+        if !matches!(output.status.code(), Some(0 | DEGRADED)) {
             bail!(
                 "holdfast status failed ({}): {}",
                 output.status,
