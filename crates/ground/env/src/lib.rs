@@ -1,22 +1,46 @@
-//! The only door to disk, directory, clock, network and randomness.
-pub mod errno {
-    //! What an error number means.
+//! The only door to disk, directory, clock and randomness.
+//!
+//! # Promise
+//! A crate that reaches the world through these traits runs unchanged on the real machine
+//! ([`real`]) and on a simulated one (`sim`, behind the feature of that name) that crashes, tears
+//! and rots by seed. One function, [`errno::fault`], decides what an error number means.
+//!
+//! # What it rests on
+//! Linux system calls through `rustix` (never `std::fs`: under a preloaded library that would
+//! re-enter it). [`Disk::sync`] is worth what the drive's cache flush is worth. A directory that
+//! is synced keeps its entries (POSIX `fsync(2)` on a directory; ext4, xfs and btrfs honour it).
+//!
+//! # Invariants
+//! - bytes lost by a crash <= bytes written since the last sync that succeeded
+//! - a crash tears at multiples of 512 bytes <= 4096, the alignment of durable writes
+//! - retries of a failed sync = 0; a write or sync that failed is never repeated here
+//!
+//! # On disk
+//! Nothing of its own: files hold exactly what callers write. While [`Dir::replace`] runs, the new
+//! content stands under the name with `~` appended, which [`Dir::list`] leaves out.
+//!
+//! # How it is tested
+//! One contract test-suite runs against the real and the simulated implementation
+//! (`tests/contract.rs`). The crash harness (`sim::crash`) has a canary: logs with planted bugs
+//! that it must find (`tests/canary.rs`).
+//!
+//! ```
+//! # use holdfast_env as env;
+//! use env::{Dir, Open};
+//! # let home = tempfile::tempdir()?;
+//! # let path = home.path();
+//! let dir = env::real::RealDir::open(path)?;
+//! dir.replace("state", b"one")?;
+//! let disk = dir.open("blocks", Open::Create(8192))?;
+//! dir.sync()?;
+//! disk.write_at(4096, b"data")?;
+//! disk.sync()?;
+//! assert_eq!(dir.list()?, ["blocks", "state"]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
-    pub use rustix::io::Errno;
-
-    /// Who is to blame for an error number, and so what to do about it.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    pub enum Fault {
-        /// The request was wrong (no such name, no permission, ...): the same on every copy.
-        Caller,
-        /// Try again (interrupted, out of memory for a moment).
-        Transient,
-        /// The medium has no room.
-        NoSpace,
-        /// The medium or the way to it has failed: never trust it again without recovery.
-        Medium,
-    }
-}
+pub mod errno;
+pub mod real;
 
 use std::sync::Arc;
 
@@ -24,6 +48,10 @@ use std::sync::Arc;
 pub type Result<T> = core::result::Result<T, errno::Errno>;
 
 /// A file or device of fixed or growing length, addressed by position. All calls block.
+#[expect(
+    clippy::len_without_is_empty,
+    reason = "the length costs a system call that may fail; nobody asks only for emptiness"
+)]
 pub trait Disk: Send + Sync {
     /// Length in bytes.
     fn len(&self) -> Result<u64>;

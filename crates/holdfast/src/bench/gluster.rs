@@ -53,7 +53,7 @@ impl Gluster {
         gluster.bring_up().with_context(|| {
             format!(
                 "the GlusterFS peer did not come up (logs were in {}); \
-                 --no-gluster measures without it",
+                 --without glusterfs measures the rest",
                 directory.display()
             )
         })?;

@@ -13,14 +13,19 @@ mod side;
 use super::gluster::{self, Gluster};
 use super::ours::Ours;
 use super::process;
-use super::row::Report;
-use super::{load, memory, tree};
-use anyhow::{Context as _, bail};
+use super::row::{Report, Row};
+use super::{Options, load, memory, tree};
+use anyhow::{Context as _, anyhow, bail};
+use clap::ValueEnum as _;
 use run::{Bench, Metric};
 use side::Side;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Name on the command line and in the rows.
+pub(super) const NAME: &str = "redundancy";
+/// Name of the peer that can be left out.
+const GLUSTER: &str = "glusterfs";
 /// Copies of each file on our side, and bricks of the GlusterFS volume.
 const COPIES: u8 = 2;
 /// The aim for resident memory while a million files are walked, 200 MiB in 10^6 bytes.
@@ -30,7 +35,7 @@ const STORES: usize = 3;
 
 /// One group of measurements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub(crate) enum Case {
+enum Case {
     /// Random and sequential I/O on one file, with fio.
     Io,
     /// Unpack and search a tree of small files.
@@ -43,42 +48,41 @@ pub(crate) enum Case {
     Endurance,
 }
 
-/// Options of `holdfast bench redundancy`.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Args {
-    /// Smaller and fewer runs: under 90 seconds, numbers for orientation only
-    #[arg(long)]
-    pub(crate) quick: bool,
-    /// Also write the results to FILE, one JSON object a line
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
-    /// Work below this directory, which must be on a disk file system
-    #[arg(long, value_name = "WORKDIR", default_value = "/var/tmp")]
-    pub(crate) dir: PathBuf,
-    /// Only these cases (default: all but endurance)
-    #[arg(long, value_enum)]
-    pub(crate) case: Vec<Case>,
-    /// How long the endurance case runs
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    pub(crate) minutes: u64,
-    /// Files of the memory case (default: 1000000, with --quick 20000)
-    #[arg(long, value_name = "N")]
-    pub(crate) files: Option<u64>,
-    /// Leave the GlusterFS peer out
-    #[arg(long)]
-    pub(crate) no_gluster: bool,
-    /// Measure this directory in place of a mount of our own
-    #[arg(long, value_name = "DIR")]
-    pub(crate) mounted: Option<PathBuf>,
+/// What to do, with the defaults filled in.
+struct Plan<'a> {
+    options: &'a Options,
+    cases: Vec<Case>,
+    gluster: bool,
+    dir: &'a Path,
 }
 
-impl Args {
-    fn wants(&self, case: Case) -> bool {
-        if self.case.is_empty() {
-            case != Case::Endurance
-        } else {
-            self.case.contains(&case)
+impl<'a> Plan<'a> {
+    fn new(options: &'a Options) -> anyhow::Result<Plan<'a>> {
+        let mut cases = options
+            .cases
+            .iter()
+            .map(|name| {
+                Case::from_str(name, true).map_err(|_| {
+                    anyhow!("there is no case {name}: io, tree, create, memory, endurance")
+                })
+            })
+            .collect::<anyhow::Result<Vec<Case>>>()?;
+        if cases.is_empty() {
+            cases = vec![Case::Io, Case::Tree, Case::Create, Case::Memory];
         }
+        if let Some(other) = options.without.iter().find(|name| *name != GLUSTER) {
+            bail!("there is no peer {other} to leave out: {GLUSTER}");
+        }
+        Ok(Plan {
+            options,
+            cases,
+            gluster: options.without.is_empty(),
+            dir: options.dir.as_deref().unwrap_or(Path::new("/var/tmp")),
+        })
+    }
+
+    fn wants(&self, case: Case) -> bool {
+        self.cases.contains(&case)
     }
 
     fn needs_peers(&self) -> bool {
@@ -90,72 +94,78 @@ impl Args {
 
 /// Runs the benchmark and takes down everything that it set up, also after a failure or a stop
 /// signal.
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(super) fn run(options: &Options, show: &mut dyn FnMut(Row)) -> anyhow::Result<()> {
+    let plan = Plan::new(options)?;
     process::catch_stop_signals()?;
-    if args.needs_peers() && !process::installed("fio") {
+    if plan.needs_peers() && !process::installed("fio") {
         bail!("this benchmark drives its load with fio: apt-get install fio");
     }
-    let below = machine::file_system(&args.dir)?;
-    println!("{}", machine::line(below));
-    let scratch = Scratch::new(&args.dir)?;
-    let outcome = measure(args, below, &scratch.0);
-    drop(scratch);
-    outcome
+    let below = machine::file_system(plan.dir)?;
+    eprintln!("{}", machine::line(below));
+    let scratch = Scratch::new(plan.dir)?;
+    let mut report = Report::new(show);
+    measure(&plan, below, &scratch.0, &mut report)?;
+    run::print_aims(report.rows());
+    Ok(())
 }
 
-fn measure(args: &Args, below: &'static str, scratch: &Path) -> anyhow::Result<()> {
-    let mut report = Report::new(args.json.as_deref())?;
-    let mut ours = match &args.mounted {
+fn measure(
+    plan: &Plan<'_>,
+    below: &'static str,
+    scratch: &Path,
+    report: &mut Report<'_>,
+) -> anyhow::Result<()> {
+    let options = plan.options;
+    let mut ours = match &options.mounted {
         Some(_) => None,
         None => Some(Ours::up(&scratch.join("ours"), STORES, COPIES)?),
     };
-    if args.needs_peers() {
-        let gluster = if args.no_gluster || !Gluster::installed() {
+    if plan.needs_peers() {
+        let gluster = if !plan.gluster || !Gluster::installed() {
             None
         } else {
             Some(Gluster::up(&scratch.join("gluster"), usize::from(COPIES))?)
         };
         let sides = vec![
-            Side::ours(ours.as_ref(), args.mounted.as_deref(), scratch)?,
+            Side::ours(ours.as_ref(), options.mounted.as_deref(), scratch)?,
             Side::below(below, &scratch.join("below"))?,
             Side::gluster(gluster.as_ref())?,
         ];
-        let mut bench = Bench::new(sides, &mut report, args.quick, scratch);
-        if args.wants(Case::Io) {
+        let mut bench = Bench::new(sides, report, options.quick, scratch);
+        if plan.wants(Case::Io) {
             jobs::run(&mut bench)?;
         }
-        if args.wants(Case::Tree) {
+        if plan.wants(Case::Tree) {
             trees(&mut bench)?;
         }
-        if args.wants(Case::Create) {
+        if plan.wants(Case::Create) {
             creation(&mut bench)?;
         }
-        if let Some(stand_in) = &args.mounted {
+        if let Some(stand_in) = &options.mounted {
             let _ = std::fs::remove_dir_all(stand_in.join(side::WORK));
         }
     }
     if let Some(ours) = &mut ours {
-        if args.wants(Case::Memory) {
-            let files = args
+        if plan.wants(Case::Memory) {
+            let files = options
                 .files
-                .unwrap_or(if args.quick { 20_000 } else { 1_000_000 });
-            memory_of_a_walk(&mut report, ours, files)?;
+                .unwrap_or(if options.quick { 20_000 } else { 1_000_000 });
+            memory_of_a_walk(report, ours, files)?;
         }
-        if args.wants(Case::Endurance) {
-            endurance(&mut report, ours, args.minutes)?;
+        if plan.wants(Case::Endurance) {
+            endurance(report, ours, options.minutes.unwrap_or(10))?;
         }
     }
-    if !args.no_gluster && args.needs_peers() && !Gluster::installed() {
+    if plan.gluster && plan.needs_peers() && !Gluster::installed() {
         eprintln!(
             "The GlusterFS peer is not installed; its rows are empty: apt-get install {}",
             gluster::PACKAGES
         );
     }
-    run::print_aims(report.rows());
     Ok(())
 }
 
-fn trees(bench: &mut Bench<'_>) -> anyhow::Result<()> {
+fn trees(bench: &mut Bench<'_, '_>) -> anyhow::Result<()> {
     let tar = bench.scratch().join("doc.tar");
     let log = bench.scratch().join("tar.log");
     let wanted = if bench.quick() { 300 } else { 3000 };
@@ -194,7 +204,7 @@ fn trees(bench: &mut Bench<'_>) -> anyhow::Result<()> {
     })
 }
 
-fn creation(bench: &mut Bench<'_>) -> anyhow::Result<()> {
+fn creation(bench: &mut Bench<'_, '_>) -> anyhow::Result<()> {
     let quick = bench.quick();
     let rates = [
         (
@@ -230,7 +240,7 @@ fn creation(bench: &mut Bench<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn memory_of_a_walk(report: &mut Report, ours: &mut Ours, files: u64) -> anyhow::Result<()> {
+fn memory_of_a_walk(report: &mut Report<'_>, ours: &mut Ours, files: u64) -> anyhow::Result<()> {
     let tick = Duration::from_millis(100);
     let root = ours.mount().join("many");
     let ((), made) = memory::during(ours.pid()?, tick, || tree::create_empty(&root, files))?;
@@ -246,17 +256,18 @@ fn memory_of_a_walk(report: &mut Report, ours: &mut Ours, files: u64) -> anyhow:
         "MB",
         memory::peak_mb(&made),
         &note,
-    ))?;
+    ));
     report.add(run::alone(
         "memory_walk",
         "memory_peak_mb",
         "MB",
         memory::peak_mb(&walked),
         &format!("{note}, started anew, each looked up and inspected"),
-    ))
+    ));
+    Ok(())
 }
 
-fn endurance(report: &mut Report, ours: &mut Ours, minutes: u64) -> anyhow::Result<()> {
+fn endurance(report: &mut Report<'_>, ours: &mut Ours, minutes: u64) -> anyhow::Result<()> {
     let root = ours.mount().join("endurance");
     let time = Duration::from_secs(minutes.saturating_mul(60));
     let (operations, samples) = memory::during(ours.pid()?, Duration::from_secs(5), || {
@@ -271,14 +282,15 @@ fn endurance(report: &mut Report, ours: &mut Ours, minutes: u64) -> anyhow::Resu
         "MB/h",
         growth,
         &format!("{note}; slope without the first fifth of the time"),
-    ))?;
+    ));
     report.add(run::alone(
         "endurance",
         "memory_peak_mb",
         "MB",
         memory::peak_mb(&samples),
         &note,
-    ))
+    ));
+    Ok(())
 }
 
 /// A directory of this run's own, removed when dropped.

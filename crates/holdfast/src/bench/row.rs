@@ -2,14 +2,11 @@
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::io::Write as _;
-use std::path::Path;
 
 /// Which direction is good.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Better {
+pub enum Better {
     /// More is better (rates).
     Higher,
     /// Less is better (times, sizes).
@@ -18,51 +15,51 @@ pub(crate) enum Better {
 
 /// One measurement of ours beside one of a peer's, taken in the same run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub(crate) struct Row {
+pub struct Row {
     /// The benchmark, as on the command line.
-    pub(crate) bench: String,
+    pub bench: String,
     /// What was done.
-    pub(crate) case: String,
+    pub case: String,
     /// What was measured: a name of ARCHITECTURE.md "Benchmarks".
-    pub(crate) metric: String,
+    pub metric: String,
     /// Unit of `ours` and `peer`.
-    pub(crate) unit: String,
+    pub unit: String,
     /// Which direction is good.
-    pub(crate) better: Better,
+    pub better: Better,
     /// Median of our runs.
-    pub(crate) ours: f64,
+    pub ours: f64,
     /// Median of the peer's runs; `None` where the peer is not installed or has no such thing.
-    pub(crate) peer: Option<f64>,
+    pub peer: Option<f64>,
     /// The peer.
-    pub(crate) peer_name: String,
+    pub peer_name: String,
     /// `ours / peer`.
-    pub(crate) ratio: Option<f64>,
+    pub ratio: Option<f64>,
     /// Runs of the side that ran least often.
-    pub(crate) runs: usize,
+    pub runs: usize,
     /// (max - min) / median over the runs of a side, the larger of both sides; 0 for one run.
-    pub(crate) spread: f64,
+    pub spread: f64,
     /// How the two sides differ, or what the number leaves out; empty where there is nothing
     /// to say.
-    pub(crate) note: String,
+    pub note: String,
 }
 
 /// Two sides' samples reduced to what a [`Row`] carries.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Compared {
+pub struct Compared {
     /// Median of ours.
-    pub(crate) ours: f64,
+    pub ours: f64,
     /// Median of the peer's, where it has any.
-    pub(crate) peer: Option<f64>,
+    pub peer: Option<f64>,
     /// As [`Row::ratio`].
-    pub(crate) ratio: Option<f64>,
+    pub ratio: Option<f64>,
     /// As [`Row::runs`].
-    pub(crate) runs: usize,
+    pub runs: usize,
     /// As [`Row::spread`].
-    pub(crate) spread: f64,
+    pub spread: f64,
 }
 
 /// Middle value; the mean of the two middle ones for an even number; `None` for none.
-pub(crate) fn median(samples: &[f64]) -> Option<f64> {
+pub fn median(samples: &[f64]) -> Option<f64> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
@@ -83,9 +80,11 @@ fn spread(samples: &[f64]) -> f64 {
     }
 }
 
-/// Reduces two sides' samples. Fails where ours are empty: a benchmark that did not measure
-/// Holdfast has nothing to report.
-pub(crate) fn compare(ours: &[f64], peer: &[f64]) -> anyhow::Result<Compared> {
+/// Reduces two sides' samples.
+///
+/// # Errors
+/// Ours are empty: a benchmark that did not measure Holdfast has nothing to report.
+pub fn compare(ours: &[f64], peer: &[f64]) -> anyhow::Result<Compared> {
     let own = median(ours).context("no run of ours was measured")?;
     let other = median(peer);
     Ok(Compared {
@@ -103,11 +102,10 @@ pub(crate) fn compare(ours: &[f64], peer: &[f64]) -> anyhow::Result<Compared> {
 
 /// Runs both sides `rounds` times in turn (the one that begins changes each round, so that drift
 /// of the machine falls on both) and compares the medians.
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "for the two-sided benchmarks of later parts")
-)]
-pub(crate) fn alternate(
+///
+/// # Errors
+/// Those of either side.
+pub fn alternate(
     rounds: usize,
     mut ours: impl FnMut() -> anyhow::Result<f64>,
     mut peer: impl FnMut() -> anyhow::Result<f64>,
@@ -126,70 +124,30 @@ pub(crate) fn alternate(
     compare(&own, &other)
 }
 
-/// Where rows go: a table line on standard output each, and a JSON line each where a file was
-/// named.
-pub(crate) struct Report {
-    json: Option<File>,
+/// Hands rows out and remembers them.
+pub struct Report<'a> {
+    show: &'a mut dyn FnMut(Row),
     rows: Vec<Row>,
 }
 
-impl Report {
-    /// Starts a report; `json` is truncated.
-    pub(crate) fn new(json: Option<&Path>) -> anyhow::Result<Report> {
-        let json = json
-            .map(|path| {
-                File::create(path).with_context(|| {
-                    format!(
-                        "cannot write the results to {}; name a file in a directory that exists",
-                        path.display()
-                    )
-                })
-            })
-            .transpose()?;
-        println!(
-            "{:<30} {:<16} {:>11} {:>11} {:<8} {:<20} {:>8} {:>7}",
-            "case", "metric", "ours", "peer", "unit", "peer name", "ratio", "spread"
-        );
-        Ok(Report {
-            json,
+impl<'a> Report<'a> {
+    /// Starts empty.
+    pub fn new(show: &'a mut dyn FnMut(Row)) -> Report<'a> {
+        Report {
+            show,
             rows: Vec::new(),
-        })
+        }
     }
 
-    /// Prints and keeps a row.
-    pub(crate) fn add(&mut self, row: Row) -> anyhow::Result<()> {
-        println!(
-            "{:<30} {:<16} {:>11} {:>11} {:<8} {:<20} {:>8} {:>7}",
-            row.case,
-            row.metric,
-            number(row.ours),
-            row.peer.map_or_else(|| "-".into(), number),
-            row.unit,
-            row.peer_name,
-            row.ratio
-                .map_or_else(|| "-".into(), |ratio| format!("{ratio:.2}x")),
-            format!("{:.0}%", row.spread * 100.0),
-        );
-        if let Some(file) = &mut self.json {
-            serde_json::to_writer(&mut *file, &row)?;
-            file.write_all(b"\n")?;
-        }
+    /// Shows and keeps a row.
+    pub fn add(&mut self, row: Row) {
+        (self.show)(row.clone());
         self.rows.push(row);
-        Ok(())
     }
 
     /// What was added so far.
-    pub(crate) fn rows(&self) -> &[Row] {
+    pub fn rows(&self) -> &[Row] {
         &self.rows
-    }
-}
-
-/// Three significant digits or so, without an exponent.
-fn number(value: f64) -> String {
-    match value.abs() {
-        v if v >= 100.0 => format!("{value:.0}"),
-        v if v >= 1.0 => format!("{value:.2}"),
-        _ => format!("{value:.4}"),
     }
 }
 

@@ -8,8 +8,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-const BENCH: &str = "redundancy";
-
 /// What one run of a case yields, one value each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Metric {
@@ -62,21 +60,21 @@ impl Metric {
 }
 
 /// The sides and how hard to press them.
-pub(super) struct Bench<'a> {
+pub(super) struct Bench<'a, 'b> {
     sides: Vec<Side>,
-    report: &'a mut Report,
+    report: &'a mut Report<'b>,
     quick: bool,
     scratch: PathBuf,
 }
 
-impl<'a> Bench<'a> {
+impl<'a, 'b> Bench<'a, 'b> {
     /// `sides`: ours first.
     pub(super) fn new(
         sides: Vec<Side>,
-        report: &'a mut Report,
+        report: &'a mut Report<'b>,
         quick: bool,
         scratch: &Path,
-    ) -> Bench<'a> {
+    ) -> Bench<'a, 'b> {
         Bench {
             sides,
             report,
@@ -135,7 +133,7 @@ impl<'a> Bench<'a> {
                 let (Some(own), Some(theirs)) = (own.get(index), theirs.get(index)) else {
                     continue;
                 };
-                self.report.add(row(metric, own, theirs, side, note)?)?;
+                self.report.add(row(metric, own, theirs, side, note)?);
             }
         }
         Ok(())
@@ -159,7 +157,7 @@ fn row(
         )
     };
     Ok(Row {
-        bench: BENCH.into(),
+        bench: super::NAME.into(),
         case: metric.case.into(),
         metric: metric.metric.into(),
         unit: metric.unit.into(),
@@ -177,7 +175,7 @@ fn row(
 /// A row of something that no peer has.
 pub(super) fn alone(case: &str, metric: &str, unit: &str, ours: f64, note: &str) -> Row {
     Row {
-        bench: BENCH.into(),
+        bench: super::NAME.into(),
         case: case.into(),
         metric: metric.into(),
         unit: unit.into(),
@@ -203,10 +201,10 @@ pub(super) fn timed(command: &mut Command, log: &Path) -> anyhow::Result<f64> {
 pub(super) fn print_aims(rows: &[Row]) {
     let aims = aims(rows);
     if !aims.is_empty() {
-        println!("\naims (docs/benchmarks.md):");
+        eprintln!("\naims (docs/benchmarks.md):");
     }
     for (met, text) in aims {
-        println!("  {} {text}", if met { "met   " } else { "MISSED" });
+        eprintln!("  {} {text}", if met { "met   " } else { "MISSED" });
     }
 }
 
@@ -252,7 +250,8 @@ mod tests {
 
     #[test]
     fn sides_take_turns_at_being_first_and_an_absent_one_leaves_empty_rows() {
-        let mut report = Report::new(None).unwrap();
+        let mut show = |_| {};
+        let mut report = Report::new(&mut show);
         let sides = vec![
             side("holdfast", true, true),
             side("ext4", true, true),

@@ -1,0 +1,16 @@
+//! Kinds of sealed objects. A number is never used for a second purpose; the table in
+//! `docs/formats/object.md` names each with the format that its payload follows.
+
+/// Never on a disk: for examples and tests.
+pub const EXAMPLE: u16 = 0;
+/// First block of a log segment (`docs/formats/log.md`).
+pub const LOG_SEGMENT: u16 = 1;
+
+/// The name of a kind, for people.
+pub fn name(kind: u16) -> &'static str {
+    match kind {
+        EXAMPLE => "example",
+        LOG_SEGMENT => "log segment",
+        _ => "unknown here",
+    }
+}

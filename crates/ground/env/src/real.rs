@@ -1,0 +1,21 @@
+//! The machine that we run on.
+
+mod aligned;
+mod dir;
+mod disk;
+
+pub use dir::RealDir;
+pub use disk::RealDisk;
+
+use crate::Result;
+use crate::errno::Errno;
+
+/// Repeats a system call that a signal interrupted before it did anything.
+fn uninterrupted<T>(mut call: impl FnMut() -> Result<T>) -> Result<T> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            answer => return answer,
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! A directory of this machine.
+
+use super::disk::{RealDisk, write_all};
+use super::uninterrupted;
+use crate::errno::Errno;
+use crate::{Dir, Disk, Open, Result};
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, fsync, openat, renameat, unlinkat};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+/// Stands behind a name while [`Dir::replace`] writes its new content.
+const TEMPORARY_SUFFIX: char = '~';
+
+/// Bytes of zeros written at a time into a new file.
+const ZEROS_BYTES: usize = 1 << 20;
+
+/// A directory, held by its handle: it may be renamed or unmounted from its path meanwhile.
+pub struct RealDir {
+    fd: OwnedFd,
+    /// One replacement at a time, as they share the temporary name.
+    replacing: Mutex<()>,
+}
+
+impl RealDir {
+    /// Opens the directory at `path`.
+    pub fn open(path: impl AsRef<Path>) -> Result<RealDir> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = uninterrupted(|| rustix::fs::open(path.as_ref(), flags, Mode::empty()))?;
+        Ok(RealDir::from_fd(fd))
+    }
+
+    /// Takes a directory's handle, opened for reading (not O_PATH: it will be synced).
+    pub fn from_fd(fd: OwnedFd) -> RealDir {
+        RealDir {
+            fd,
+            replacing: Mutex::new(()),
+        }
+    }
+
+    fn open_file(&self, name: &str, flags: OFlags) -> Result<OwnedFd> {
+        check_name(name)?;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        uninterrupted(|| openat(&self.fd, name, flags, mode))
+    }
+
+    fn create(&self, name: &str, length: u64) -> Result<OwnedFd> {
+        let file = self.open_file(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)?;
+        if let Err(error) = fill_with_zeros(&file, length) {
+            // The name must not stay taken by a file that is too short; the first error counts.
+            let _ = unlinkat(&self.fd, name, AtFlags::empty());
+            return Err(error);
+        }
+        Ok(file)
+    }
+
+    fn open_durable(&self, name: &str) -> Result<RealDisk> {
+        let flags = OFlags::RDWR | OFlags::DSYNC;
+        let file = self.open_file(name, flags)?;
+        let direct = match self.open_file(name, flags | OFlags::DIRECT) {
+            Ok(direct) => Some(direct),
+            // The file system has no direct I/O (open(2), EINVAL); O_DSYNC alone is as durable.
+            Err(Errno::INVAL) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(RealDisk::durable(file, direct))
+    }
+
+    fn write_temporary(&self, name: &str, content: &[u8]) -> Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let file = uninterrupted(|| openat(&self.fd, name, flags, mode))?;
+        write_all(&file, 0, content)?;
+        fsync(&file)
+    }
+}
+
+impl AsFd for RealDir {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Dir for RealDir {
+    fn open(&self, name: &str, how: Open) -> Result<Arc<dyn Disk>> {
+        let disk = match how {
+            Open::Read => RealDisk::from_fd(self.open_file(name, OFlags::RDONLY)?),
+            Open::Write => RealDisk::from_fd(self.open_file(name, OFlags::RDWR)?),
+            Open::Create(length) => RealDisk::from_fd(self.create(name, length)?),
+            Open::WriteDurable => self.open_durable(name)?,
+        };
+        Ok(Arc::new(disk))
+    }
+
+    fn read(&self, name: &str) -> Result<Vec<u8>> {
+        let file = self.open_file(name, OFlags::RDONLY)?;
+        let length = rustix::fs::fstat(&file)?.st_size;
+        let mut content = vec![0; usize::try_from(length).map_err(|_| Errno::FBIG)?];
+        RealDisk::from_fd(file).read_at(0, &mut content)?;
+        Ok(content)
+    }
+
+    fn replace(&self, name: &str, content: &[u8]) -> Result<()> {
+        check_name(name)?;
+        let temporary = format!("{name}{TEMPORARY_SUFFIX}");
+        let _one = self.replacing.lock().map_err(|_| Errno::IO)?;
+        let written = self
+            .write_temporary(&temporary, content)
+            .and_then(|()| renameat(&self.fd, &temporary, &self.fd, name));
+        if let Err(error) = written {
+            // Frees the room it took; where that fails too, the next replacement overwrites it.
+            let _ = unlinkat(&self.fd, &temporary, AtFlags::empty());
+            return Err(error);
+        }
+        fsync(&self.fd)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        check_name(from)?;
+        check_name(to)?;
+        renameat(&self.fd, from, &self.fd, to)?;
+        fsync(&self.fd)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        check_name(name)?;
+        unlinkat(&self.fd, name, AtFlags::empty())
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&self.fd)? {
+            // A name that is not UTF-8 is none of ours.
+            if let Ok(name) = entry?.file_name().to_str()
+                && check_name(name).is_ok()
+            {
+                names.push(name.to_owned());
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn sync(&self) -> Result<()> {
+        fsync(&self.fd)
+    }
+}
+
+/// EINVAL for what is not a plain name of ours.
+fn check_name(name: &str) -> Result<()> {
+    let plain = !name.is_empty()
+        && name != "."
+        && name != ".."
+        && !name.contains(['/', '\0'])
+        && !name.ends_with(TEMPORARY_SUFFIX);
+    if plain { Ok(()) } else { Err(Errno::INVAL) }
+}
+
+/// Allocates and writes zeros, so that later durable writes change no metadata: an allocated but
+/// unwritten extent would be converted, through the file system's journal, by the first write.
+fn fill_with_zeros(file: &OwnedFd, length: u64) -> Result<()> {
+    if length > 0 {
+        match uninterrupted(|| rustix::fs::fallocate(file, FallocateFlags::empty(), 0, length)) {
+            // Without fallocate the zeros below allocate.
+            Ok(()) | Err(Errno::OPNOTSUPP) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let zeros = vec![0; ZEROS_BYTES];
+    let mut at = 0;
+    while at < length {
+        let count = (length - at).min(ZEROS_BYTES as u64);
+        let piece = zeros.get(..count as usize).ok_or(Errno::INVAL)?;
+        write_all(file, at, piece)?;
+        at += count;
+    }
+    fsync(file)
+}

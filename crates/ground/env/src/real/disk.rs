@@ -1,0 +1,116 @@
+//! An open file or block device.
+
+use super::aligned::{ALIGNMENT, AlignedBuffer, is_aligned};
+use super::uninterrupted;
+use crate::errno::Errno;
+use crate::{Disk, Result};
+use rustix::fs::{FallocateFlags, FileType, SeekFrom};
+use std::os::fd::OwnedFd;
+use std::sync::Mutex;
+
+/// Bytes of the bounce buffer; longer unaligned writes go in several pieces.
+const BOUNCE_BYTES: usize = 1 << 20;
+
+/// A file or block device of this machine.
+pub struct RealDisk {
+    file: OwnedFd,
+    direct: Option<Direct>,
+}
+
+/// The second handle of a disk that was opened for durable writes.
+struct Direct {
+    file: OwnedFd,
+    bounce: Mutex<Option<AlignedBuffer>>,
+}
+
+impl RealDisk {
+    /// Wraps an open file or block device; whether it reads or writes is as it was opened.
+    pub fn from_fd(file: OwnedFd) -> RealDisk {
+        RealDisk { file, direct: None }
+    }
+
+    /// `file` for reads and unaligned writes (O_DSYNC), `direct` for aligned writes
+    /// (O_DSYNC | O_DIRECT).
+    pub(super) fn durable(file: OwnedFd, direct: Option<OwnedFd>) -> RealDisk {
+        let direct = direct.map(|file| Direct {
+            file,
+            bounce: Mutex::new(None),
+        });
+        RealDisk { file, direct }
+    }
+}
+
+impl Disk for RealDisk {
+    fn len(&self) -> Result<u64> {
+        let stat = rustix::fs::fstat(&self.file)?;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice {
+            return rustix::fs::seek(&self.file, SeekFrom::End(0));
+        }
+        u64::try_from(stat.st_size).map_err(|_| Errno::INVAL)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let mut done = 0;
+        while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            let at = offset.checked_add(done as u64).ok_or(Errno::INVAL)?;
+            match uninterrupted(|| rustix::io::pread(&self.file, &mut *rest, at))? {
+                0 => return Err(Errno::INVAL),
+                count => done += count,
+            }
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        let whole = offset.is_multiple_of(ALIGNMENT as u64) && data.len().is_multiple_of(ALIGNMENT);
+        match &self.direct {
+            Some(direct) if whole => direct.write_at(offset, data),
+            _ => write_all(&self.file, offset, data),
+        }
+    }
+
+    fn sync(&self) -> Result<()> {
+        rustix::fs::fdatasync(&self.file)
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> Result<()> {
+        if length == 0 {
+            return Ok(());
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match uninterrupted(|| rustix::fs::fallocate(&self.file, flags, offset, length)) {
+            // To keep the range as it was is allowed, so a file system without holes is fine.
+            Err(Errno::OPNOTSUPP) => Ok(()),
+            answer => answer,
+        }
+    }
+}
+
+impl Direct {
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        if is_aligned(data) {
+            return write_all(&self.file, offset, data);
+        }
+        let mut bounce = self.bounce.lock().map_err(|_| Errno::IO)?;
+        let bounce = bounce.get_or_insert_with(|| AlignedBuffer::new(BOUNCE_BYTES));
+        let mut at = offset;
+        for piece in data.chunks(BOUNCE_BYTES) {
+            write_all(&self.file, at, bounce.filled(piece))?;
+            at = at.checked_add(piece.len() as u64).ok_or(Errno::FBIG)?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes all of `data`; a short write goes on where it stopped.
+pub(super) fn write_all(file: &OwnedFd, offset: u64, data: &[u8]) -> Result<()> {
+    let mut done = 0;
+    while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
+        let at = offset.checked_add(done as u64).ok_or(Errno::FBIG)?;
+        match uninterrupted(|| rustix::io::pwrite(file, rest, at))? {
+            0 => return Err(Errno::IO),
+            count => done += count,
+        }
+    }
+    Ok(())
+}
