@@ -209,10 +209,6 @@ impl Gluster {
         }
         let deadline = Instant::now() + limit;
         loop {
-            for pid in &residents {
-                // Not all of them are our children yet; those that are leave no zombie.
-                let _ = waitpid(Some(*pid), WaitOptions::NOHANG);
-            }
             if self.residents().is_empty() {
                 return true;
             }
@@ -234,8 +230,40 @@ impl Drop for Gluster {
         if !self.end_residents(Signal::TERM, limit) {
             self.end_residents(Signal::KILL, limit);
         }
+        reap();
         let _ = Command::new("ip")
             .args(["netns", "del", &self.namespace])
             .output();
+    }
+}
+
+/// Waits for the ended GlusterFS processes that became our children when whoever started them
+/// ended, so that none is left as a zombie.
+fn reap() {
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return;
+    };
+    let us = getpid().as_raw_nonzero().get();
+    for entry in entries.flatten() {
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else {
+            continue;
+        };
+        // "pid (name) state parent ...", proc_pid_stat(5); a name may hold blanks and brackets.
+        let Some((front, rest)) = stat.rsplit_once(") ") else {
+            continue;
+        };
+        let mut fields = rest.split(' ');
+        let ended = fields.next() == Some("Z");
+        let ours = fields.next().and_then(|parent| parent.parse().ok()) == Some(us);
+        let Some((pid, name)) = front.split_once(" (") else {
+            continue;
+        };
+        if ended
+            && ours
+            && name.starts_with("gluster")
+            && let Some(pid) = pid.parse().ok().and_then(Pid::from_raw)
+        {
+            let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+        }
     }
 }

@@ -116,21 +116,28 @@ fn measure(
     report: &mut Report<'_>,
 ) -> anyhow::Result<()> {
     let options = plan.options;
+    // Declared first, so that it goes last.
+    let _stand_in = options
+        .mounted
+        .as_ref()
+        .map(|directory| Scratch(directory.join(side::WORK)));
     let mut ours = match &options.mounted {
         Some(_) => None,
         None => Some(Ours::up(&scratch.join("ours"), STORES, COPIES)?),
     };
     if plan.needs_peers() {
-        let gluster = if !plan.gluster || !Gluster::installed() {
-            None
-        } else {
+        let gluster = if plan.gluster && Gluster::installed() {
             Some(Gluster::up(&scratch.join("gluster"), usize::from(COPIES))?)
+        } else {
+            None
         };
-        let sides = vec![
+        let mut sides = vec![
             Side::ours(ours.as_ref(), options.mounted.as_deref(), scratch)?,
             Side::below(below, &scratch.join("below"))?,
-            Side::gluster(gluster.as_ref())?,
         ];
+        if plan.gluster {
+            sides.push(Side::gluster(gluster.as_ref())?);
+        }
         let mut bench = Bench::new(sides, report, options.quick, scratch);
         if plan.wants(Case::Io) {
             jobs::run(&mut bench)?;
@@ -140,9 +147,6 @@ fn measure(
         }
         if plan.wants(Case::Create) {
             creation(&mut bench)?;
-        }
-        if let Some(stand_in) = &options.mounted {
-            let _ = std::fs::remove_dir_all(stand_in.join(side::WORK));
         }
     }
     if let Some(ours) = &mut ours {
