@@ -2,7 +2,7 @@
 
 use crate::config::{self, Flags, InForce};
 use crate::exit::{self, Exit};
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::{bench, check, down, inspect, logs, screen, shell, status, store, torture, up};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -90,9 +90,11 @@ pub enum Command {
     /// Print what is in a file that Holdfast wrote
     Inspect(inspect::Args),
     /// Measure against a peer
-    Bench(bench::Args),
+    #[command(after_help = "Without a name: the list of benchmarks.")]
+    Bench,
     /// Look for a broken promise under faults
-    Torture(torture::Args),
+    #[command(after_help = "Without a name: the list of tortures.")]
+    Torture,
     /// Print shell completions
     Completions {
         /// The shell.
@@ -126,7 +128,6 @@ impl Command {
             Command::Check { json, .. }
             | Command::Status(status::Args { json, .. })
             | Command::Inspect(inspect::Args { json, .. })
-            | Command::Torture(torture::Args { json, .. })
             | Command::Config {
                 action: ConfigAction::Show { json, .. },
             } => *json,
@@ -135,9 +136,13 @@ impl Command {
     }
 }
 
-/// The whole command line as clap knows it, with the exit codes in its long help.
+/// The whole command line as clap knows it: the registered benchmarks and tortures are
+/// subcommands, and the exit codes are in the long help.
 pub fn command() -> clap::Command {
-    Cli::command().after_long_help(exit::help())
+    Cli::command()
+        .mut_subcommand("bench", bench::command)
+        .mut_subcommand("torture", torture::command)
+        .after_long_help(exit::help())
 }
 
 /// Runs the process's command line.
@@ -188,11 +193,16 @@ fn execute(cli: Cli, matches: &ArgMatches) -> Outcome<Exit> {
             }
         }
         Command::Inspect(args) => inspect::run(&args),
-        Command::Bench(args) => done(bench::run(&args)),
-        Command::Torture(args) => torture::run(&args),
+        Command::Bench => bench::run(options_of(matches)),
+        Command::Torture => torture::run(options_of(matches)),
         Command::Completions { shell } => done(shell::completions(shell)),
         Command::Man { dir } => done(shell::man(dir.as_deref())),
     }
+}
+
+/// The arguments of the command that was given.
+fn options_of(matches: &ArgMatches) -> &ArgMatches {
+    matches.subcommand().map_or(matches, |(_, deeper)| deeper)
 }
 
 /// The arguments of the innermost command that were given, not defaulted.
@@ -214,15 +224,6 @@ pub(crate) fn table<'a>(what: &str, rows: impl Iterator<Item = (&'a str, &'a str
         text.push_str(&format!("  {name:<14} {about}\n"));
     }
     text
-}
-
-/// A name that no registry knows.
-pub(crate) fn no_such(what: &str, name: &str, list: &str) -> Failure {
-    Failure::refuse(
-        Exit::Usage,
-        format!("there is no {what} named {name}"),
-        format!("list them: `{list}`"),
-    )
 }
 
 #[cfg(test)]

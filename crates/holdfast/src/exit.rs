@@ -74,7 +74,7 @@ pub static TABLE: &[Row] = &[
     (
         Exit::Degraded,
         "degraded",
-        "`status`: running, but some file lacks a copy, or writes are refused.",
+        "`status`: it runs, but some file lacks a copy, or writes are refused.",
     ),
     (
         Exit::NotRunning,
@@ -89,12 +89,12 @@ pub static TABLE: &[Row] = &[
     (
         Exit::Config,
         "config",
-        "The configuration cannot be read, has an unknown key, or a value out of range.",
+        "The configuration is unreadable, or has an unknown key or value.",
     ),
     (
         Exit::StorePath,
         "store_path",
-        "A store's path cannot be used: a file, not empty and not ours, given twice, on the mount.",
+        "A store's path is a file, has foreign content, is double, or is on the mount.",
     ),
     (
         Exit::TooFewStores,
@@ -159,7 +159,7 @@ pub static TABLE: &[Row] = &[
     (
         Exit::PromiseBroken,
         "promise_broken",
-        "`torture` found a promise broken; it prints the seed that replays it.",
+        "`torture` found a broken promise, and prints the seed that replays it.",
     ),
 ];
 

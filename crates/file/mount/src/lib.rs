@@ -6,7 +6,17 @@
 //! shared mmap included, reaches the layer.
 pub mod layer;
 
+mod convert;
+mod device;
+mod edge;
+mod error;
+mod session;
+mod table;
+mod trimmer;
+
+pub use error::MountError;
 pub use layer::{
     AllocateFlags, Attr, Caller, Errno, Ino, Kind, Layer, Listing, NewObject, RenameFlags, Result,
     SetAttr, SetTime, Space, Timestamp,
 };
+pub use session::{Options, Session};

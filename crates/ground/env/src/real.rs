@@ -1,9 +1,11 @@
 //! The machine that we run on.
 
 mod aligned;
+mod clock;
 mod dir;
 mod disk;
 
+pub use clock::RealClock;
 pub use dir::RealDir;
 pub use disk::RealDisk;
 

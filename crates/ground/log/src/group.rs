@@ -43,7 +43,9 @@ impl Log {
             });
         }
         files.settle(dir.as_ref(), name, &mut segments)?;
-        segments.roll(Sequence::FIRST)?;
+        segments
+            .roll(Sequence::FIRST)
+            .map_err(|failure| failure.error)?;
         Ok(Log::new(segments, Sequence::FIRST))
     }
 
@@ -132,15 +134,11 @@ impl Log {
     /// segment always stays.
     ///
     /// # Errors
-    /// After any but NoSpace the log is poisoned.
+    /// After any the log is poisoned.
     pub fn truncate_before(&self, sequence: Sequence) -> Result<()> {
         self.state.lock().check()?;
         let truncated = self.segments.lock().truncate_before(sequence);
-        truncated.inspect_err(|error| {
-            if !matches!(error.kind(), env::errno::ErrorKind::NoSpace) {
-                self.state.lock().poison_with(error);
-            }
-        })
+        truncated.inspect_err(|error| self.state.lock().poison_with(error))
     }
 
     /// The sequence that the next append gets.

@@ -8,6 +8,7 @@ use crate::{
     SEGMENT_BYTES_MIN, SegmentHeader, Sequence,
 };
 use codec::{FRAME_HEADER_BYTES, FrameKey};
+use env::errno::{Errno, ErrorKind};
 use env::{Dir, Disk, Open};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -37,6 +38,15 @@ pub(crate) struct WriteFailure {
     pub(crate) error: LogError,
     /// Nothing was written and nothing is in doubt: the same records may be tried again.
     pub(crate) harmless: bool,
+}
+
+impl From<LogError> for WriteFailure {
+    fn from(error: LogError) -> WriteFailure {
+        WriteFailure {
+            error,
+            harmless: false,
+        }
+    }
 }
 
 pub(crate) struct Segments {
@@ -131,10 +141,7 @@ impl Segments {
                 .as_ref()
                 .map_or(0, |c| c.bytes.saturating_sub(c.at) as usize);
             if batch.first_bytes() > room {
-                self.roll(first).map_err(|error| WriteFailure {
-                    harmless: matches!(error.kind(), env::errno::ErrorKind::NoSpace),
-                    error,
-                })?;
+                self.roll(first)?;
                 continue;
             }
             let Some(current) = &mut self.current else {
@@ -145,10 +152,7 @@ impl Segments {
                 continue;
             };
             let written = current.disk.write_at(current.at, bytes);
-            written.map_err(|errno| WriteFailure {
-                error: LogError::io("writing", &current.file)(errno),
-                harmless: false,
-            })?;
+            written.map_err(LogError::io("writing", &current.file))?;
             current.at += bytes.len() as u64;
             durable(next);
         }
@@ -156,7 +160,7 @@ impl Segments {
     }
 
     /// Starts a new segment, whose first record is `first`. All records before are durable.
-    pub(crate) fn roll(&mut self, first: Sequence) -> Result<()> {
+    pub(crate) fn roll(&mut self, first: Sequence) -> core::result::Result<(), WriteFailure> {
         let number = self.top + 1;
         let header = SegmentHeader {
             log: self.id,
@@ -166,7 +170,10 @@ impl Segments {
         };
         let source = match self.spare.last() {
             Some(spare) => file_name(&self.name, *spare, State::Spare),
-            None => self.make_file(number)?,
+            None => self.make_file(number).map_err(|error| WriteFailure {
+                harmless: error.kind() == ErrorKind::NoSpace,
+                error,
+            })?,
         };
         let file = file_name(&self.name, number, State::Live);
         let disk = self.dir.open(&source, Open::WriteDurable);
@@ -199,7 +206,7 @@ impl Segments {
             .dir
             .open(&file, Open::Create(self.options.segment_bytes))
         {
-            Err(env::errno::Errno::EXIST) => {
+            Err(Errno::EXIST) => {
                 // Left by an earlier try that found the disk full.
                 self.dir
                     .remove(&file)

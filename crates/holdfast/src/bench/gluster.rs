@@ -53,7 +53,7 @@ impl Gluster {
         gluster.bring_up().with_context(|| {
             format!(
                 "the GlusterFS peer did not come up (logs were in {}); \
-                 --without glusterfs measures the rest",
+                 --no-gluster measures the rest",
                 directory.display()
             )
         })?;

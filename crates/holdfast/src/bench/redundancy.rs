@@ -13,10 +13,9 @@ mod side;
 use super::gluster::{self, Gluster};
 use super::ours::Ours;
 use super::process;
-use super::row::{Report, Row};
-use super::{Options, load, memory, tree};
-use anyhow::{Context as _, anyhow, bail};
-use clap::ValueEnum as _;
+use super::row::Report;
+use super::{load, memory, tree};
+use anyhow::{Context as _, bail};
 use run::{Bench, Metric};
 use side::Side;
 use std::path::{Path, PathBuf};
@@ -24,8 +23,6 @@ use std::time::Duration;
 
 /// Name on the command line and in the rows.
 pub(super) const NAME: &str = "redundancy";
-/// Name of the peer that can be left out.
-const GLUSTER: &str = "glusterfs";
 /// Copies of each file on our side, and bricks of the GlusterFS volume.
 const COPIES: u8 = 2;
 /// The aim for resident memory while a million files are walked, 200 MiB in 10^6 bytes.
@@ -48,41 +45,42 @@ enum Case {
     Endurance,
 }
 
-/// What to do, with the defaults filled in.
-struct Plan<'a> {
-    options: &'a Options,
-    cases: Vec<Case>,
-    gluster: bool,
-    dir: &'a Path,
+/// Options of `holdfast bench redundancy`.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Args {
+    /// Smaller and fewer runs: under 90 seconds, numbers for orientation only
+    #[arg(long)]
+    quick: bool,
+    /// Also write the results to FILE, one JSON object a line; - is standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Work below this directory, which must be on a disk
+    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
+    dir: PathBuf,
+    /// Only this group of measurements; may be given more than once (default: all but endurance)
+    #[arg(long, value_enum)]
+    case: Vec<Case>,
+    /// How long the endurance case runs
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    minutes: u64,
+    /// How many files the memory case makes (default: 1000000, with --quick 20000)
+    #[arg(long, value_name = "N")]
+    files: Option<u64>,
+    /// Leave the GlusterFS peer out
+    #[arg(long)]
+    no_gluster: bool,
+    /// Measure this directory in place of a mount of our own
+    #[arg(long, value_name = "DIR")]
+    mounted: Option<PathBuf>,
 }
 
-impl<'a> Plan<'a> {
-    fn new(options: &'a Options) -> anyhow::Result<Plan<'a>> {
-        let mut cases = options
-            .cases
-            .iter()
-            .map(|name| {
-                Case::from_str(name, true).map_err(|_| {
-                    anyhow!("there is no case {name}: io, tree, create, memory, endurance")
-                })
-            })
-            .collect::<anyhow::Result<Vec<Case>>>()?;
-        if cases.is_empty() {
-            cases = vec![Case::Io, Case::Tree, Case::Create, Case::Memory];
-        }
-        if let Some(other) = options.without.iter().find(|name| *name != GLUSTER) {
-            bail!("there is no peer {other} to leave out: {GLUSTER}");
-        }
-        Ok(Plan {
-            options,
-            cases,
-            gluster: options.without.is_empty(),
-            dir: options.dir.as_deref().unwrap_or(Path::new("/var/tmp")),
-        })
-    }
-
+impl Args {
     fn wants(&self, case: Case) -> bool {
-        self.cases.contains(&case)
+        if self.case.is_empty() {
+            case != Case::Endurance
+        } else {
+            self.case.contains(&case)
+        }
     }
 
     fn needs_peers(&self) -> bool {
@@ -94,73 +92,71 @@ impl<'a> Plan<'a> {
 
 /// Runs the benchmark and takes down everything that it set up, also after a failure or a stop
 /// signal.
-pub(super) fn run(options: &Options, show: &mut dyn FnMut(Row)) -> anyhow::Result<()> {
-    let plan = Plan::new(options)?;
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     process::catch_stop_signals()?;
-    if plan.needs_peers() && !process::installed("fio") {
+    if args.needs_peers() && !process::installed("fio") {
         bail!("this benchmark drives its load with fio: apt-get install fio");
     }
-    let below = machine::file_system(plan.dir)?;
+    let below = machine::file_system(&args.dir)?;
     eprintln!("{}", machine::line(below));
-    let scratch = Scratch::new(plan.dir)?;
-    let mut report = Report::new(show);
-    measure(&plan, below, &scratch.0, &mut report)?;
+    let scratch = Scratch::new(&args.dir)?;
+    let mut report = Report::new(args.json.as_deref())?;
+    measure(args, below, &scratch.0, &mut report)?;
     run::print_aims(report.rows());
     Ok(())
 }
 
 fn measure(
-    plan: &Plan<'_>,
+    args: &Args,
     below: &'static str,
     scratch: &Path,
-    report: &mut Report<'_>,
+    report: &mut Report,
 ) -> anyhow::Result<()> {
-    let options = plan.options;
     // Declared first, so that it goes last.
-    let _stand_in = options
+    let _stand_in = args
         .mounted
         .as_ref()
         .map(|directory| Scratch(directory.join(side::WORK)));
-    let mut ours = match &options.mounted {
+    let mut ours = match &args.mounted {
         Some(_) => None,
         None => Some(Ours::up(&scratch.join("ours"), STORES, COPIES)?),
     };
-    if plan.needs_peers() {
-        let gluster = if plan.gluster && Gluster::installed() {
+    if args.needs_peers() {
+        let gluster = if !args.no_gluster && Gluster::installed() {
             Some(Gluster::up(&scratch.join("gluster"), usize::from(COPIES))?)
         } else {
             None
         };
         let mut sides = vec![
-            Side::ours(ours.as_ref(), options.mounted.as_deref(), scratch)?,
+            Side::ours(ours.as_ref(), args.mounted.as_deref(), scratch)?,
             Side::below(below, &scratch.join("below"))?,
         ];
-        if plan.gluster {
+        if !args.no_gluster {
             sides.push(Side::gluster(gluster.as_ref())?);
         }
-        let mut bench = Bench::new(sides, report, options.quick, scratch);
-        if plan.wants(Case::Io) {
+        let mut bench = Bench::new(sides, report, args.quick, scratch);
+        if args.wants(Case::Io) {
             jobs::run(&mut bench)?;
         }
-        if plan.wants(Case::Tree) {
+        if args.wants(Case::Tree) {
             trees(&mut bench)?;
         }
-        if plan.wants(Case::Create) {
+        if args.wants(Case::Create) {
             creation(&mut bench)?;
         }
     }
     if let Some(ours) = &mut ours {
-        if plan.wants(Case::Memory) {
-            let files = options
+        if args.wants(Case::Memory) {
+            let files = args
                 .files
-                .unwrap_or(if options.quick { 20_000 } else { 1_000_000 });
+                .unwrap_or(if args.quick { 20_000 } else { 1_000_000 });
             memory_of_a_walk(report, ours, files)?;
         }
-        if plan.wants(Case::Endurance) {
-            endurance(report, ours, options.minutes.unwrap_or(10))?;
+        if args.wants(Case::Endurance) {
+            endurance(report, ours, args.minutes)?;
         }
     }
-    if plan.gluster && plan.needs_peers() && !Gluster::installed() {
+    if !args.no_gluster && args.needs_peers() && !Gluster::installed() {
         eprintln!(
             "The GlusterFS peer is not installed; its rows are empty: apt-get install {}",
             gluster::PACKAGES
@@ -169,7 +165,7 @@ fn measure(
     Ok(())
 }
 
-fn trees(bench: &mut Bench<'_, '_>) -> anyhow::Result<()> {
+fn trees(bench: &mut Bench<'_>) -> anyhow::Result<()> {
     let tar = bench.scratch().join("doc.tar");
     let log = bench.scratch().join("tar.log");
     let wanted = if bench.quick() { 300 } else { 3000 };
@@ -208,7 +204,7 @@ fn trees(bench: &mut Bench<'_, '_>) -> anyhow::Result<()> {
     })
 }
 
-fn creation(bench: &mut Bench<'_, '_>) -> anyhow::Result<()> {
+fn creation(bench: &mut Bench<'_>) -> anyhow::Result<()> {
     let quick = bench.quick();
     let rates = [
         (
@@ -244,7 +240,7 @@ fn creation(bench: &mut Bench<'_, '_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn memory_of_a_walk(report: &mut Report<'_>, ours: &mut Ours, files: u64) -> anyhow::Result<()> {
+fn memory_of_a_walk(report: &mut Report, ours: &mut Ours, files: u64) -> anyhow::Result<()> {
     let tick = Duration::from_millis(100);
     let root = ours.mount().join("many");
     let ((), made) = memory::during(ours.pid()?, tick, || tree::create_empty(&root, files))?;
@@ -260,18 +256,17 @@ fn memory_of_a_walk(report: &mut Report<'_>, ours: &mut Ours, files: u64) -> any
         "MB",
         memory::peak_mb(&made),
         &note,
-    ));
+    ))?;
     report.add(run::alone(
         "memory_walk",
         "memory_peak_mb",
         "MB",
         memory::peak_mb(&walked),
         &format!("{note}, started anew, each looked up and inspected"),
-    ));
-    Ok(())
+    ))
 }
 
-fn endurance(report: &mut Report<'_>, ours: &mut Ours, minutes: u64) -> anyhow::Result<()> {
+fn endurance(report: &mut Report, ours: &mut Ours, minutes: u64) -> anyhow::Result<()> {
     let root = ours.mount().join("endurance");
     let time = Duration::from_secs(minutes.saturating_mul(60));
     let (operations, samples) = memory::during(ours.pid()?, Duration::from_secs(5), || {
@@ -286,15 +281,14 @@ fn endurance(report: &mut Report<'_>, ours: &mut Ours, minutes: u64) -> anyhow::
         "MB/h",
         growth,
         &format!("{note}; slope without the first fifth of the time"),
-    ));
+    ))?;
     report.add(run::alone(
         "endurance",
         "memory_peak_mb",
         "MB",
         memory::peak_mb(&samples),
         &note,
-    ));
-    Ok(())
+    ))
 }
 
 /// A directory of this run's own, removed when dropped.

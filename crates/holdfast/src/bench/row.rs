@@ -2,6 +2,9 @@
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
 
 /// Which direction is good.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -124,30 +127,80 @@ pub fn alternate(
     compare(&own, &other)
 }
 
-/// Hands rows out and remembers them.
-pub struct Report<'a> {
-    show: &'a mut dyn FnMut(Row),
+/// Where rows go: a line for people on standard output each, and a JSON line each where a file
+/// was named; `-` names standard output, and then nothing else is printed there.
+pub struct Report {
+    json: Option<Box<dyn Write>>,
+    text: bool,
     rows: Vec<Row>,
 }
 
-impl<'a> Report<'a> {
-    /// Starts empty.
-    pub fn new(show: &'a mut dyn FnMut(Row)) -> Report<'a> {
-        Report {
-            show,
+impl Report {
+    /// Starts a report; the file `json` is replaced.
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    pub fn new(json: Option<&Path>) -> anyhow::Result<Report> {
+        let to_stdout = json.is_some_and(|path| path == "-");
+        let json: Option<Box<dyn Write>> = match json {
+            None => None,
+            Some(_) if to_stdout => Some(Box::new(std::io::stdout())),
+            Some(path) => Some(Box::new(File::create(path).with_context(|| {
+                format!("cannot write the results to {}", path.display())
+            })?)),
+        };
+        Ok(Report {
+            json,
+            text: !to_stdout,
             rows: Vec::new(),
-        }
+        })
     }
 
-    /// Shows and keeps a row.
-    pub fn add(&mut self, row: Row) {
-        (self.show)(row.clone());
+    /// Prints and keeps a row.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn add(&mut self, row: Row) -> anyhow::Result<()> {
+        if self.text {
+            writeln!(std::io::stdout(), "{}", text(&row))?;
+        }
+        if let Some(json) = &mut self.json {
+            writeln!(json, "{}", serde_json::to_string(&row)?)?;
+            json.flush()?;
+        }
         self.rows.push(row);
+        Ok(())
     }
 
     /// What was added so far.
     pub fn rows(&self) -> &[Row] {
         &self.rows
+    }
+}
+
+/// A row for people.
+fn text(row: &Row) -> String {
+    let peer = row.peer.map_or_else(|| "-".to_owned(), significant);
+    let ratio = row
+        .ratio
+        .map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
+    format!(
+        "{:<30} {:<16} {:>9} {:<4}  {}: {peer}  ratio {ratio}  spread {:.0}%",
+        row.case,
+        row.metric,
+        significant(row.ours),
+        row.unit,
+        row.peer_name,
+        row.spread * 100.0,
+    )
+}
+
+/// Three significant digits or so, without an exponent.
+fn significant(value: f64) -> String {
+    match value.abs() {
+        v if v >= 100.0 => format!("{value:.0}"),
+        v if v >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
     }
 }
 

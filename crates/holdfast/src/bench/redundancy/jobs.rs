@@ -149,7 +149,7 @@ const JOBS: &[Job] = &[
 ];
 
 /// Runs all jobs on all sides.
-pub(super) fn run(bench: &mut Bench<'_, '_>) -> anyhow::Result<()> {
+pub(super) fn run(bench: &mut Bench<'_>) -> anyhow::Result<()> {
     let size_mb = if bench.quick() { 64 } else { 256 };
     let scratch = bench.scratch().to_path_buf();
     for job in JOBS {

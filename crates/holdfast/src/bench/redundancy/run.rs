@@ -60,21 +60,21 @@ impl Metric {
 }
 
 /// The sides and how hard to press them.
-pub(super) struct Bench<'a, 'b> {
+pub(super) struct Bench<'a> {
     sides: Vec<Side>,
-    report: &'a mut Report<'b>,
+    report: &'a mut Report,
     quick: bool,
     scratch: PathBuf,
 }
 
-impl<'a, 'b> Bench<'a, 'b> {
+impl<'a> Bench<'a> {
     /// `sides`: ours first.
     pub(super) fn new(
         sides: Vec<Side>,
-        report: &'a mut Report<'b>,
+        report: &'a mut Report,
         quick: bool,
         scratch: &Path,
-    ) -> Bench<'a, 'b> {
+    ) -> Bench<'a> {
         Bench {
             sides,
             report,
@@ -132,7 +132,7 @@ impl<'a, 'b> Bench<'a, 'b> {
                 let (Some(own), Some(theirs)) = (own.get(index), theirs.get(index)) else {
                     continue;
                 };
-                self.report.add(row(metric, own, theirs, side, note)?);
+                self.report.add(row(metric, own, theirs, side, note)?)?;
             }
         }
         Ok(())
@@ -260,8 +260,7 @@ mod tests {
 
     #[test]
     fn sides_take_turns_at_being_first_and_an_absent_one_leaves_empty_rows() {
-        let mut show = |_| {};
-        let mut report = Report::new(&mut show);
+        let mut report = Report::new(None).unwrap();
         let sides = vec![
             side("holdfast", true, true),
             side("ext4", true, true),
