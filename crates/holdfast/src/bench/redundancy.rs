@@ -45,7 +45,7 @@ enum Case {
     Endurance,
 }
 
-/// Options of `holdfast bench redundancy`.
+/// Files through the mount, beside the bare directory below and GlusterFS
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
     /// Smaller and fewer runs: under 90 seconds, numbers for orientation only
@@ -60,6 +60,9 @@ pub(super) struct Args {
     /// Only this group of measurements; may be given more than once (default: all but endurance)
     #[arg(long, value_enum)]
     case: Vec<Case>,
+    /// How often each side runs each case (default: 3, with --quick 1)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: Option<u16>,
     /// How long the endurance case runs
     #[arg(long, value_name = "N", default_value_t = 10)]
     minutes: u64,
@@ -80,6 +83,14 @@ impl Args {
             case != Case::Endurance
         } else {
             self.case.contains(&case)
+        }
+    }
+
+    fn rounds(&self) -> usize {
+        match self.rounds {
+            Some(rounds) => usize::from(rounds),
+            None if self.quick => 1,
+            None => 3,
         }
     }
 
@@ -134,7 +145,7 @@ fn measure(
         if !args.no_gluster {
             sides.push(Side::gluster(gluster.as_ref())?);
         }
-        let mut bench = Bench::new(sides, report, args.quick, scratch);
+        let mut bench = Bench::new(sides, report, args.quick, args.rounds(), scratch);
         if args.wants(Case::Io) {
             jobs::run(&mut bench)?;
         }

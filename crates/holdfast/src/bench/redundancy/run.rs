@@ -64,6 +64,7 @@ pub(super) struct Bench<'a> {
     sides: Vec<Side>,
     report: &'a mut Report,
     quick: bool,
+    rounds: usize,
     scratch: PathBuf,
 }
 
@@ -73,12 +74,14 @@ impl<'a> Bench<'a> {
         sides: Vec<Side>,
         report: &'a mut Report,
         quick: bool,
+        rounds: usize,
         scratch: &Path,
     ) -> Bench<'a> {
         Bench {
             sides,
             report,
             quick,
+            rounds,
             scratch: scratch.to_path_buf(),
         }
     }
@@ -103,11 +106,10 @@ impl<'a> Bench<'a> {
         slow: bool,
         mut once: impl FnMut(&Side, usize) -> anyhow::Result<Vec<f64>>,
     ) -> anyhow::Result<()> {
-        let rounds = if self.quick { 1 } else { 3 };
         let count = self.sides.len();
         // By side, then metric, then round.
         let mut samples = vec![vec![Vec::new(); metrics.len()]; count];
-        for round in 0..rounds {
+        for round in 0..self.rounds {
             for index in order(round, count) {
                 let (Some(side), Some(kept)) = (self.sides.get(index), samples.get_mut(index))
                 else {
@@ -266,7 +268,7 @@ mod tests {
             side("ext4", true, true),
             side("glusterfs-replica-2", false, false),
         ];
-        let mut bench = Bench::new(sides, &mut report, false, Path::new("/"));
+        let mut bench = Bench::new(sides, &mut report, false, 3, Path::new("/"));
         let mut order = Vec::new();
         bench
             .compare(&[Metric::ops("create_1k")], "", false, |side, _| {
