@@ -72,6 +72,8 @@ impl Engine {
             );
             let slot = &self.slots[usize::from(store.0)];
             *slot.detail.lock() = why;
+            // Let go of, so that its disk can be taken out and its lock is free when it returns.
+            *slot.store.write() = None;
             let mark = self.journal.durable_mark();
             let header = &mut membership.header;
             let departure = Departure {
