@@ -25,6 +25,12 @@ fn a_label_is_laid_out_as_documented() {
         copies: StoreMask(0x21),
         set: 0x1122_3344_5566_7788,
     };
+    let shown = codec::text(&label.fields());
+    assert!(shown.contains("copies on stores  0, 5\n"), "{shown}");
+    assert!(
+        shown.contains("set               8877665544332211...\n"),
+        "{shown}"
+    );
     let bytes = label.encode();
     let table = Table::read("label.md", "## Version 1");
     assert_eq!(table.len(), LABEL_BYTES);
