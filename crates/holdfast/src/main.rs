@@ -1,1 +1,5 @@
-fn main() {}
+//! `holdfast`: see the library of this package.
+
+fn main() -> std::process::ExitCode {
+    holdfast::run()
+}

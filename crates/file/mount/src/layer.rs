@@ -166,6 +166,15 @@ impl Listing {
         self.entries.push((start, length, kind, ino.0));
     }
 
+    /// Puts the entries in the order of their names' bytes and keeps one of each name.
+    pub fn sort_and_deduplicate(&mut self) {
+        let names = &self.names;
+        let name =
+            |e: &(u32, u16, Kind, u64)| &names[e.0 as usize..e.0 as usize + usize::from(e.1)];
+        self.entries.sort_unstable_by(|a, b| name(a).cmp(name(b)));
+        self.entries.dedup_by(|a, b| name(a) == name(b));
+    }
+
     /// Number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()

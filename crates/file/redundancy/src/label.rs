@@ -10,7 +10,9 @@ pub const XATTR_NAME: &str = "trusted.holdfast";
 /// The number of an object in its set, never used again: also its inode number. The upper
 /// 24 bits are the set's mount count when it was made, the lower 40 a counter, so a later
 /// object has a larger id.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize,
+)]
 pub struct ObjectId(pub u64);
 
 impl ObjectId {
@@ -19,11 +21,15 @@ impl ObjectId {
 }
 
 /// A store's place in its set, 0 to 63.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize,
+)]
 pub struct StoreIndex(pub u8);
 
 /// A set of stores.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, serde::Serialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Hash, Debug, Default, serde::Serialize, serde::Deserialize,
+)]
 pub struct StoreMask(pub u64);
 
 impl StoreMask {

@@ -23,10 +23,23 @@ use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 
 pub mod local;
+#[cfg(feature = "sim")]
+pub mod sim;
 
 /// A store's own reference to an object: at most 64 opaque bytes (a kernel file handle on a
 /// local store).
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+#[derive(
+    Clone,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Debug,
+    Default,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub struct Node(pub SmallVec<[u8; 16]>);
 
 /// An object as a store knows it.
@@ -65,6 +78,9 @@ pub trait Store: Send + Sync + 'static {
     fn system(&self) -> Arc<dyn env::Dir>;
     /// The root of the user's tree.
     fn root(&self) -> Result<Node>;
+    /// A directory outside the user's tree, on the same file system: objects can be renamed
+    /// there and back.
+    fn aside(&self) -> Result<Node>;
     /// Finds `name` in `dir`.
     fn lookup(&self, dir: &Node, name: &OsStr) -> Result<Found>;
     /// The object behind `node`.
@@ -112,6 +128,9 @@ pub trait Store: Send + Sync + 'static {
     fn sync_dir(&self, dir: &Node) -> Result<()>;
     /// Makes everything on the store durable.
     fn sync_all(&self) -> Result<()>;
+    /// Whether the store is still where it was: ENODEV where its place holds something else or
+    /// nothing, though open files of it may still work.
+    fn probe(&self) -> Result<()>;
     /// Capacity of the store.
     fn space(&self) -> Result<Space>;
     /// Identity of the file system below, so that two stores on one are counted once.

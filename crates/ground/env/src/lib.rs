@@ -40,15 +40,19 @@
 //! ```
 
 pub mod errno;
+pub mod handle;
 pub mod real;
 #[cfg(feature = "sim")]
 pub mod sim;
+pub mod umask;
 
 mod clock;
 mod rng;
+mod wall;
 
 pub use clock::{Clock, Moment};
 pub use rng::Rng;
+pub use wall::{WallTime, wall_time};
 
 use std::sync::Arc;
 

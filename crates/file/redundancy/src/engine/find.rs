@@ -1,0 +1,145 @@
+//! Finding objects on stores.
+
+use super::Engine;
+use crate::inode::Inode;
+use crate::label::{Label, ObjectId, StoreIndex};
+use crate::store::{Found, Node, Store};
+use env::errno::{Errno, Fault, fault};
+use mount::{Attr, Ino, Kind, Result};
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+impl Engine {
+    /// The inode of a number that the kernel gave.
+    pub(crate) fn inode(&self, ino: Ino) -> Result<Arc<Inode>> {
+        self.inodes.get(ObjectId(ino.0)).ok_or(Errno::STALE)
+    }
+
+    /// The label of an object where it is one of this set's.
+    pub(crate) fn label_of(&self, found: &Found) -> Option<Label> {
+        found.label.filter(|l| l.set == self.set.short())
+    }
+
+    /// `inode` on `store`, looked up through its directory where it is not known yet.
+    /// ESTALE where the store does not have it there: its copy is not what it should be.
+    pub(crate) fn node_on(&self, inode: &Inode, store: StoreIndex) -> Result<Node> {
+        if let Some(node) = inode.node(store) {
+            return Ok(node);
+        }
+        let target = self.store(store)?;
+        if inode.id == ObjectId::ROOT {
+            let node = target.root()?;
+            inode.set_node(store, node.clone());
+            return Ok(node);
+        }
+        let (parent, name) = inode.hint().ok_or(Errno::STALE)?;
+        let dir = self.node_on(&parent, store)?;
+        let found = match target.lookup(&dir, &name) {
+            Err(errno) if fault(errno) == Fault::Caller => return Err(Errno::STALE),
+            other => other?,
+        };
+        match self.label_of(&found) {
+            Some(label) if label.id == inode.id => {
+                inode.set_node(store, found.node.clone());
+                Ok(found.node)
+            }
+            _ => Err(Errno::STALE),
+        }
+    }
+
+    /// Finds `name` in `dir`: the inode, and its attributes on the store that decides.
+    pub(crate) fn find(&self, dir: &Arc<Inode>, name: &OsStr) -> Result<(Arc<Inode>, Attr)> {
+        'again: for _ in 0..=self.slots.len() {
+            for store in self.members().iter() {
+                match self.find_on(dir, name, store) {
+                    Ok(Some(answer)) => return Ok(answer),
+                    Ok(None) => {}
+                    Err(errno) if fault(errno) == Fault::Caller => return Err(errno),
+                    Err(errno) => {
+                        self.fence_for(store, errno)?;
+                        continue 'again;
+                    }
+                }
+            }
+            return Err(Errno::NOENT);
+        }
+        Err(Errno::IO)
+    }
+
+    fn find_on(
+        &self,
+        dir: &Arc<Inode>,
+        name: &OsStr,
+        index: StoreIndex,
+    ) -> Result<Option<(Arc<Inode>, Attr)>> {
+        let store = self.store(index)?;
+        let Some((found, label)) = self.look(&*store, &self.node_on(dir, index)?, name)? else {
+            return Ok(None);
+        };
+        let is_dir = found.attr.kind == Kind::Dir;
+        let copies = self.copies(&label, is_dir);
+        if !copies.contains(&index) {
+            return Ok(None);
+        }
+        let decider = *copies.first().ok_or(Errno::IO)?;
+        let inode = self.inodes.obtain(label, found.attr.kind);
+        inode.set_hint(dir, name);
+        inode.set_node(index, found.node);
+        if decider == index {
+            return Ok(Some((inode, found.attr)));
+        }
+        let home = self.store(decider)?;
+        let node = self.node_on(dir, decider);
+        let first = node.and_then(|node| self.look(&*home, &node, name));
+        match first {
+            Ok(Some((found, first))) if first.id == label.id => {
+                inode.set_node(decider, found.node);
+                Ok(Some((inode, found.attr)))
+            }
+            // The store that decides does not have it: the copy here is the one that is wrong.
+            Ok(_) => Err(Errno::UCLEAN),
+            Err(errno) => {
+                self.fence_for(decider, errno)?;
+                let attr = self.attr_of(&inode)?;
+                Ok(Some((inode, attr)))
+            }
+        }
+    }
+
+    /// Looks a name up on one store: what is there with a label of this set.
+    pub(crate) fn look(
+        &self,
+        store: &dyn Store,
+        dir: &Node,
+        name: &OsStr,
+    ) -> Result<Option<(Found, Label)>> {
+        match store.lookup(dir, name) {
+            Ok(found) => Ok(self.label_of(&found).map(|label| (found, label))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Attributes of `inode` from the store that decides, or the next one where that fails.
+    pub(crate) fn attr_of(&self, inode: &Inode) -> Result<Attr> {
+        for _ in 0..=self.slots.len() {
+            let copies = self.copies_of(inode);
+            let index = *copies.first().ok_or(Errno::IO)?;
+            let open = inode
+                .open_files()
+                .filter(|o| o.generation == self.generation());
+            let answer = match open.as_ref().and_then(|o| o.files.first()) {
+                Some((store, file)) if *store == index => file.attr(),
+                _ if inode.is_nameless() => return Err(Errno::STALE),
+                _ => self
+                    .node_on(inode, index)
+                    .and_then(|node| self.store(index)?.attr(&node)),
+            };
+            match answer {
+                Err(errno) if fault(errno) != Fault::Caller => self.fence_for(index, errno)?,
+                other => return other,
+            }
+        }
+        Err(Errno::IO)
+    }
+}

@@ -1,0 +1,401 @@
+//! What runs by itself: checkpoints, watching the stores, bringing stores back.
+
+use super::Engine;
+use crate::journal::ENTRIES_MAX;
+use crate::journal::dirty::DirtySet;
+use crate::label::StoreIndex;
+use crate::resync::pace::Pace;
+use crate::resync::{self, Pass};
+use crate::set::assemble::judge_return;
+use crate::set::header::FILE_NAME;
+use crate::set::{Header, RefuseReason};
+use crate::store::Store;
+use crate::store::local::LocalStore;
+use env::errno::Errno;
+use mount::Result;
+use parking_lot::{Condvar, Mutex};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often the stores are looked at.
+const TICK: Duration = Duration::from_millis(500);
+
+/// Passes that a returning store gets before changes are held up for the last one.
+const ROUNDS_MAX: usize = 8;
+
+/// Entries few enough for the last pass, during which changes wait.
+const LAST_ENTRIES: usize = 64;
+
+/// The threads of an engine and what wakes them.
+pub(crate) struct Keeper {
+    stop: Arc<AtomicBool>,
+    woken: Mutex<bool>,
+    wake: Condvar,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// One checkpoint at a time.
+    pub(crate) checkpointing: Mutex<()>,
+    /// One store comes back at a time.
+    resyncing: Mutex<()>,
+}
+
+impl Keeper {
+    pub(crate) fn new() -> Keeper {
+        Keeper {
+            stop: Arc::default(),
+            woken: Mutex::new(false),
+            wake: Condvar::new(),
+            threads: Mutex::default(),
+            checkpointing: Mutex::new(()),
+            resyncing: Mutex::new(()),
+        }
+    }
+
+    pub(crate) fn stop_flag(&self) -> Arc<AtomicBool> {
+        self.stop.clone()
+    }
+
+    pub(crate) fn wake(&self) {
+        *self.woken.lock() = true;
+        self.wake.notify_all();
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    fn wait(&self) {
+        let mut woken = self.woken.lock();
+        if !*woken && !self.stopped() {
+            self.wake.wait_for(&mut woken, TICK);
+        }
+        *woken = false;
+    }
+
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.wake();
+        for thread in std::mem::take(&mut *self.threads.lock()) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the engine had panicked");
+            }
+        }
+    }
+}
+
+/// Starts the threads. They hold the engine weakly, so that it ends when its owner lets go.
+pub(crate) fn start(engine: &Arc<Engine>) {
+    let spawn = |name: &str, work: fn(&Engine, &mut Instant)| {
+        let weak = Arc::downgrade(engine);
+        let body = move || {
+            let mut last = Instant::now();
+            while let Some(engine) = weak.upgrade() {
+                if engine.keeper.stopped() {
+                    return;
+                }
+                work(&engine, &mut last);
+                if !engine.keeper.stopped() {
+                    engine.keeper.wait();
+                }
+            }
+        };
+        match std::thread::Builder::new().name(name.into()).spawn(body) {
+            Ok(thread) => engine.keeper.threads.lock().push(thread),
+            Err(error) => tracing::error!(%error, name, "a thread of the engine cannot start"),
+        }
+    };
+    spawn("checkpoint", Engine::keep_checkpoints);
+    spawn("stores", |engine, _| engine.watch_stores());
+    spawn("resync", |engine, _| engine.try_returns());
+}
+
+/// What to do with a store that is offered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Attach {
+    /// Bring it up to date from what it has missed; refuse what is not this set's or is too old.
+    Return,
+    /// Take whatever is there as if it were empty: everything on it that is not this set's present
+    /// content is replaced.
+    Empty,
+}
+
+/// Why a store was not taken.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AttachError {
+    /// Every place is taken by a member.
+    #[error("every place of the set has a store in sync")]
+    NoPlace,
+    /// It is refused.
+    #[error("{0}")]
+    Refused(#[from] RefuseReason),
+    /// It has no header, and was not offered as an empty one.
+    #[error("it has no store header; to rebuild onto it, attach it as an empty store")]
+    NoHeader,
+    /// It failed.
+    #[error("it failed: {0}")]
+    Store(Errno),
+}
+
+impl Engine {
+    fn keep_checkpoints(&self, last: &mut Instant) {
+        let due = last.elapsed() >= Duration::from_millis(u64::from(self.options.checkpoint_ms));
+        let full = self.journal.len() >= ENTRIES_MAX;
+        let idle = self.journal.len() == 0 && self.peek_id() == self.journal.implicit_mark();
+        if !(full || due && !idle) {
+            return;
+        }
+        if let Err(errno) = self.checkpoint() {
+            tracing::warn!(%errno, "a checkpoint was not completed; it is tried again");
+        }
+        *last = Instant::now();
+    }
+
+    /// Looks whether the members are still where they were, and how full.
+    fn watch_stores(&self) {
+        for (index, store) in self.member_stores() {
+            if let Err(errno) = store.probe() {
+                let _ = self.fence_for(index, errno);
+            }
+        }
+        self.refresh_space();
+    }
+
+    /// Tries to bring back each store that is away and may come back.
+    fn try_returns(&self) {
+        let away = crate::label::StoreMask::first(self.slots.len()).minus(self.members());
+        for index in away.iter() {
+            let slot = &self.slots[usize::from(index.0)];
+            let due = Instant::now() >= slot.retry.lock().0;
+            if !due || slot.refused.load(Ordering::Acquire) || self.keeper.stopped() {
+                continue;
+            }
+            let offered = match slot.pending.lock().take() {
+                Some(store) => Some(store),
+                None => self.reopen(index),
+            };
+            let Some(store) = offered else { continue };
+            if let Err(errno) = self.bring_back(index, &store) {
+                if errno == Errno::INTR {
+                    return;
+                }
+                tracing::warn!(store = index.0, %errno, "the store could not be brought up to date");
+                self.retry_later(index);
+            }
+        }
+    }
+
+    /// Opens the local store of a slot again where its header says that it may come back.
+    fn reopen(&self, index: StoreIndex) -> Option<Arc<dyn Store>> {
+        let slot = &self.slots[usize::from(index.0)];
+        if slot.path.lock().is_empty() {
+            return None;
+        }
+        let path = slot.path.lock().clone();
+        let store: Arc<dyn Store> = match LocalStore::open_exclusive(Path::new(&path)) {
+            Ok(store) => Arc::new(store),
+            Err(error) => {
+                *slot.detail.lock() = error.to_string();
+                return None;
+            }
+        };
+        match self.judge(&*store) {
+            Ok(place) if place == index => Some(store),
+            Ok(place) => {
+                *slot.detail.lock() = format!("the store there belongs to place {}", place.0);
+                None
+            }
+            Err(AttachError::NoHeader) => {
+                *slot.detail.lock() = format!(
+                    "an empty directory is in its place; to rebuild onto it: `holdfast attach {path}`"
+                );
+                None
+            }
+            Err(error) => {
+                *slot.detail.lock() =
+                    format!("refused: {error}; to use its place anew attach an empty directory");
+                None
+            }
+        }
+    }
+
+    fn judge(&self, store: &dyn Store) -> std::result::Result<StoreIndex, AttachError> {
+        let bytes = match store.system().read(FILE_NAME) {
+            Ok(bytes) => bytes,
+            Err(Errno::NOENT) => return Err(AttachError::NoHeader),
+            Err(errno) => return Err(AttachError::Store(errno)),
+        };
+        let header = Header::decode(&bytes).map_err(|_| AttachError::NoHeader)?;
+        let newest = self.membership.lock().header.clone();
+        Ok(judge_return(&header, &newest)?)
+    }
+
+    /// Whether a store has never been part of any set.
+    pub fn is_new_store(&self, store: &dyn Store) -> bool {
+        store.system().read(FILE_NAME) == Err(Errno::NOENT)
+    }
+
+    /// Takes a store that the operator offers, for the place that its header names or, as an empty
+    /// one, for the place without a store that had its path, or the first without one. It is
+    /// brought up to date in the background.
+    pub fn attach(
+        &self,
+        path: &str,
+        store: Arc<dyn Store>,
+        how: Attach,
+    ) -> std::result::Result<StoreIndex, AttachError> {
+        let index = match how {
+            Attach::Return => self.judge(&*store)?,
+            Attach::Empty => {
+                let away = crate::label::StoreMask::first(self.slots.len()).minus(self.members());
+                let had = |s: &StoreIndex| *self.slots[usize::from(s.0)].path.lock() == path;
+                away.iter()
+                    .find(had)
+                    .or(away.iter().next())
+                    .ok_or(AttachError::NoPlace)?
+            }
+        };
+        if self.members().has(index) {
+            return Err(AttachError::NoPlace);
+        }
+        let slot = &self.slots[usize::from(index.0)];
+        if how == Attach::Empty {
+            let mut membership = self.membership.lock();
+            let id = u128::from(self.random()) << 64 | u128::from(self.random());
+            let entry = &mut membership.header.stores[usize::from(index.0)];
+            *entry = (
+                crate::set::StoreId(id),
+                crate::set::header::Departure::default(),
+            );
+            membership.dirty.insert(index, DirtySet::everything());
+            membership.dirty_logs.remove(&index);
+            let header = membership.header.clone();
+            drop(membership);
+            for (failed, errno) in self.write_headers(&header, self.members()) {
+                self.fence_for(failed, errno).map_err(AttachError::Store)?;
+            }
+            // With a header of its own it is known after a restart, and the rebuild goes on.
+            let bytes = header.for_store(index).encode();
+            store
+                .system()
+                .replace(FILE_NAME, &bytes)
+                .map_err(AttachError::Store)?;
+        }
+        *slot.path.lock() = path.to_string();
+        *slot.pending.lock() = Some(store);
+        *slot.retry.lock() = (Instant::now(), 0);
+        slot.refused.store(false, Ordering::Release);
+        self.keeper.wake();
+        Ok(index)
+    }
+
+    /// Brings back, on the calling thread, every store that is offered or can be opened again.
+    pub fn resync_now(&self) {
+        for slot in &self.slots {
+            slot.retry.lock().0 = Instant::now();
+        }
+        self.try_returns();
+    }
+
+    /// Brings one store up to date and takes it in.
+    fn bring_back(&self, index: StoreIndex, store: &Arc<dyn Store>) -> Result<()> {
+        let _one = self.keeper.resyncing.lock();
+        let slot = &self.slots[usize::from(index.0)];
+        slot.detail.lock().clear();
+        let pace = Arc::new(Pace::new(
+            self.keeper.stop_flag(),
+            self.options.rebuild_bytes_per_s,
+        ));
+        *slot.progress.lock() = Some(pace.clone());
+        let done = self.catch_up(index, store, &pace);
+        *slot.progress.lock() = None;
+        let mut membership = self.membership.lock();
+        if let Some((_, since)) = membership.catching_up.take()
+            && done.is_err()
+            && let Some(dirty) = membership.dirty.get_mut(&index)
+        {
+            dirty.merge(&since);
+        }
+        done
+    }
+
+    fn catch_up(&self, index: StoreIndex, store: &Arc<dyn Store>, pace: &Pace) -> Result<()> {
+        store.set_label(&store.root()?, &self.root.label())?;
+        self.checkpoint()?;
+        let mut todo = {
+            let mut membership = self.membership.lock();
+            let since = DirtySet::since(self.journal.durable_mark());
+            membership.catching_up = Some((index, since));
+            membership
+                .dirty
+                .get(&index)
+                .cloned()
+                .unwrap_or_else(DirtySet::everything)
+        };
+        if todo.is_everything() {
+            pace.set_phase("counting");
+            pace.set_total(self.count_bytes(index, pace)?);
+        }
+        pace.set_phase("copying");
+        let target = (index, store.clone());
+        for _ in 0..ROUNDS_MAX {
+            let voters = self.member_stores();
+            let left = Pass::new(self, &voters, target.clone(), &todo, pace).run()?;
+            self.checkpoint()?;
+            todo = self.take_since(index);
+            todo.merge(&left);
+            if todo.len() <= LAST_ENTRIES {
+                break;
+            }
+        }
+        pace.set_phase("joining");
+        pace.lift();
+        let _still = self.gate.write();
+        todo.merge(&self.journal.active());
+        todo.merge(&self.take_since(index));
+        let voters = self.member_stores();
+        let left = Pass::new(self, &voters, target, &todo, pace).run()?;
+        if !left.is_empty() {
+            self.membership
+                .lock()
+                .dirty
+                .insert(index, DirtySet::everything());
+            return Err(Errno::AGAIN);
+        }
+        self.join(index, store)
+    }
+
+    /// What has changed since the last call, and a fresh set for what changes from now on.
+    fn take_since(&self, index: StoreIndex) -> DirtySet {
+        let mut membership = self.membership.lock();
+        let fresh = DirtySet::since(self.journal.durable_mark());
+        match membership.catching_up.replace((index, fresh)) {
+            Some((_, since)) => since,
+            None => DirtySet::everything(),
+        }
+    }
+
+    /// Bytes of the files that the store is to hold.
+    fn count_bytes(&self, index: StoreIndex, pace: &Pace) -> Result<u64> {
+        let voters = self.member_stores();
+        resync::count_bytes(self, &voters, index, pace)
+    }
+
+    /// Takes a store out of use until it is attached again.
+    pub fn detach(&self, index: StoreIndex) -> Result<()> {
+        let slot = self.slots.get(usize::from(index.0)).ok_or(Errno::INVAL)?;
+        slot.refused.store(true, Ordering::Release);
+        self.fence(index, "it was detached; attach it to bring it back")
+    }
+
+    /// Stops: everything is durable and the journal empty when this returns without an error.
+    pub fn shutdown(&self) -> Result<()> {
+        self.keeper.stop();
+        for inode in self.inodes.all() {
+            self.close_files(&inode);
+        }
+        self.checkpoint()
+    }
+}

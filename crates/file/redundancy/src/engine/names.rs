@@ -1,0 +1,313 @@
+//! Creating, linking and removing names.
+
+use super::{Engine, Stores};
+use crate::inode::Inode;
+use crate::journal::dirty::Entry;
+use crate::label::{Label, StoreIndex, StoreMask};
+use crate::store::{Found, Make, Store};
+use env::errno::{Errno, Fault, fault};
+use mount::{Attr, Caller, Kind, NewObject, Result, SetAttr, SetTime};
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+/// Directories remembered for the next sync; past that everything is synced.
+const DIR_OPS_MAX: usize = 32;
+
+impl Engine {
+    pub(crate) fn touch_names(&self, dir: &Inode) -> Result<()> {
+        self.touch(dir, Entry::Names(dir.id), 0xff)
+    }
+
+    /// Remembers that a sub-directory of `dir` came, went or moved: the next sync of any file
+    /// makes that durable on every member, because the file may lie below.
+    pub(crate) fn note_dir_op(&self, dir: &Arc<Inode>) {
+        let mut ops = self.dir_ops.lock();
+        if ops.list.iter().any(|d| d.id == dir.id) {
+            return;
+        }
+        if ops.list.len() >= DIR_OPS_MAX {
+            ops.overflow = true;
+        } else {
+            ops.list.push(dir.clone());
+        }
+    }
+
+    /// The names of `dir` have changed on the stores of `label` alone: where the member that decides
+    /// for the directory is not among them its times are moved on there too.
+    pub(crate) fn dir_changed(&self, dir: &Arc<Inode>, changed: &Stores) -> Result<()> {
+        let Some(decider) = self.copies_of(dir).first().copied() else {
+            return Err(Errno::IO);
+        };
+        if changed.contains(&decider) {
+            return Ok(());
+        }
+        let change = SetAttr {
+            mtime: Some(SetTime::Now),
+            ..SetAttr::default()
+        };
+        let moved = self
+            .node_on(dir, decider)
+            .and_then(|node| self.store(decider)?.set_attr(&node, &change));
+        match moved {
+            Err(errno) => self.fence_for(decider, errno),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Creates an object on every store that is to hold it.
+    pub(crate) fn make_object(
+        &self,
+        caller: &Caller,
+        dir: &Arc<Inode>,
+        name: &OsStr,
+        object: NewObject<'_>,
+        mode: u32,
+    ) -> Result<(Arc<Inode>, Attr)> {
+        let _gate = self.begin()?;
+        self.touch_names(dir)?;
+        let is_dir = matches!(object, NewObject::Dir);
+        let id = self.next_id();
+        let mut full = StoreMask::default();
+        loop {
+            let (home, copies) = self.choose(full);
+            let label = Label {
+                id,
+                home,
+                copies,
+                set: self.set.short(),
+            };
+            let make = Make {
+                object,
+                mode,
+                umask: caller.umask,
+                uid: caller.uid,
+                gid: caller.gid,
+                label,
+            };
+            match self.make_copies(dir, name, &make, is_dir)? {
+                Made::Done(found) => {
+                    let (first, attr) = {
+                        let (_, first) = found.first().ok_or(Errno::IO)?;
+                        (first.attr.kind, first.attr)
+                    };
+                    let inode = self.inodes.obtain(label, first);
+                    inode.set_hint(dir, name);
+                    for (store, found) in found {
+                        inode.set_node(store, found.node);
+                    }
+                    if is_dir {
+                        self.note_dir_op(dir);
+                    }
+                    self.dir_changed(dir, &self.copies_of(&inode))?;
+                    return Ok((inode, attr));
+                }
+                Made::Full(store) if is_dir || full.has(store) => return Err(Errno::NOSPC),
+                Made::Full(store) => full = full.with(store),
+            }
+        }
+    }
+
+    /// One attempt: all copies or, where a store is full, none.
+    fn make_copies(
+        &self,
+        dir: &Arc<Inode>,
+        name: &OsStr,
+        make: &Make<'_>,
+        is_dir: bool,
+    ) -> Result<Made> {
+        let mut found: Vec<(StoreIndex, Found)> = Vec::new();
+        for index in self.copies(&make.label, is_dir) {
+            let answer = self.store(index).and_then(|store| {
+                let node = self.node_on(dir, index)?;
+                self.make_on(&*store, index, &node, name, make)
+            });
+            match answer {
+                Ok(object) => found.push((index, object)),
+                Err(errno) => match fault(errno) {
+                    Fault::Caller if found.is_empty() => return Err(errno),
+                    Fault::NoSpace | Fault::Transient => {
+                        self.undo_make(dir, name, is_dir, &found);
+                        if fault(errno) == Fault::Transient {
+                            return Err(errno);
+                        }
+                        return Ok(Made::Full(index));
+                    }
+                    _ => self.fence_for(index, errno)?,
+                },
+            }
+        }
+        if found.is_empty() {
+            Err(Errno::IO)
+        } else {
+            Ok(Made::Done(found))
+        }
+    }
+
+    fn make_on(
+        &self,
+        store: &dyn Store,
+        index: StoreIndex,
+        dir: &crate::store::Node,
+        name: &OsStr,
+        make: &Make<'_>,
+    ) -> Result<Found> {
+        match store.make(dir, name, make) {
+            Err(Errno::EXIST) => {
+                // What bears no label of this set is not in the way of users: it is kept aside.
+                let there = store.lookup(dir, name)?;
+                if self.label_of(&there).is_some() {
+                    return Err(Errno::EXIST);
+                }
+                tracing::warn!(
+                    store = index.0,
+                    name = %name.display(),
+                    "an object that is not Holdfast's was in the way and is kept in .holdfast/aside"
+                );
+                let aside = store.aside()?;
+                let kept = format!("foreign-{:016x}", make.label.id.0);
+                store.rename(
+                    dir,
+                    name,
+                    &aside,
+                    OsStr::new(&kept),
+                    mount::RenameFlags::NOREPLACE,
+                )?;
+                store.make(dir, name, make)
+            }
+            other => other,
+        }
+    }
+
+    fn undo_make(
+        &self,
+        dir: &Arc<Inode>,
+        name: &OsStr,
+        is_dir: bool,
+        made: &[(StoreIndex, Found)],
+    ) {
+        for (index, _) in made {
+            let undo = self.store(*index).and_then(|store| {
+                let node = self.node_on(dir, *index)?;
+                if is_dir {
+                    store.remove_dir(&node, name)
+                } else {
+                    store.unlink(&node, name)
+                }
+            });
+            if let Err(errno) = undo {
+                // The names differ now; the store comes back through a comparison.
+                let _ = self.fence_for(*index, errno);
+            }
+        }
+    }
+
+    /// Gives `inode` another name.
+    pub(crate) fn link_name(
+        &self,
+        inode: &Arc<Inode>,
+        dir: &Arc<Inode>,
+        name: &OsStr,
+    ) -> Result<Attr> {
+        let _gate = self.begin()?;
+        self.touch_names(dir)?;
+        self.touch(inode, Entry::Attributes(inode.id), 0xff)?;
+        self.on_each(&self.copies_of(inode), |index, store| {
+            store.link(
+                &self.node_on(inode, index)?,
+                &self.node_on(dir, index)?,
+                name,
+            )
+        })?;
+        inode.set_hint(dir, name);
+        self.dir_changed(dir, &self.copies_of(inode))?;
+        self.attr_of(inode)
+    }
+
+    /// Removes a name that is not a directory's.
+    pub(crate) fn unlink_name(&self, dir: &Arc<Inode>, name: &OsStr) -> Result<()> {
+        let _gate = self.begin()?;
+        let (inode, attr) = self.find(dir, name)?;
+        if inode.is_dir() {
+            return Err(Errno::ISDIR);
+        }
+        self.touch_names(dir)?;
+        self.pin(&inode, &attr)?;
+        self.on_each(&self.copies_of(&inode), |index, store| {
+            store.unlink(&self.node_on(dir, index)?, name)
+        })?;
+        self.lost_name(&inode, &attr, dir, name);
+        self.dir_changed(dir, &self.copies_of(&inode))
+    }
+
+    /// Before a name of `inode` goes: what must stay reachable without it is made so.
+    pub(crate) fn pin(&self, inode: &Arc<Inode>, attr: &Attr) -> Result<()> {
+        if attr.nlink > 1 {
+            for index in self.copies_of(inode) {
+                if let Err(errno) = self.node_on(inode, index) {
+                    self.fence_for(index, errno)?;
+                }
+            }
+        } else if inode.kind == Kind::File {
+            self.open_copies(inode, true)?;
+        }
+        Ok(())
+    }
+
+    /// After a name of `inode` went.
+    pub(crate) fn lost_name(
+        &self,
+        inode: &Arc<Inode>,
+        attr: &Attr,
+        dir: &Arc<Inode>,
+        name: &OsStr,
+    ) {
+        inode.drop_hint(dir, name);
+        if attr.nlink <= 1 || inode.is_dir() {
+            inode.set_nameless();
+        }
+    }
+
+    /// Whether a directory has no entry on any member: a file may be on other stores than the
+    /// one that is asked first.
+    pub(crate) fn is_empty_dir(&self, dir: &Arc<Inode>) -> Result<bool> {
+        for (index, store) in self.member_stores() {
+            let mut entries = 0usize;
+            let answer = self
+                .node_on(dir, index)
+                .and_then(|node| store.list(&node, &mut |_, _| entries += 1));
+            match answer {
+                Err(errno) if fault(errno) == Fault::Caller => return Err(errno),
+                Err(errno) => self.fence_for(index, errno)?,
+                Ok(()) if entries > 0 => return Ok(false),
+                Ok(()) => {}
+            }
+        }
+        Ok(true)
+    }
+
+    /// Removes an empty directory.
+    pub(crate) fn remove_dir_name(&self, dir: &Arc<Inode>, name: &OsStr) -> Result<()> {
+        let _gate = self.begin()?;
+        let (inode, attr) = self.find(dir, name)?;
+        if !inode.is_dir() {
+            return Err(Errno::NOTDIR);
+        }
+        if !self.is_empty_dir(&inode)? {
+            return Err(Errno::NOTEMPTY);
+        }
+        self.touch_names(dir)?;
+        self.touch_names(&inode)?;
+        let members: Stores = self.members().iter().collect();
+        self.on_each(&members, |index, store| {
+            store.remove_dir(&self.node_on(dir, index)?, name)
+        })?;
+        self.lost_name(&inode, &attr, dir, name);
+        self.note_dir_op(dir);
+        Ok(())
+    }
+}
+
+enum Made {
+    Done(Vec<(StoreIndex, Found)>),
+    Full(StoreIndex),
+}

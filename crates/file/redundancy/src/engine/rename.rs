@@ -1,0 +1,196 @@
+//! Renaming, where the objects concerned may have copies on different stores.
+
+use super::{Engine, Stores};
+use crate::inode::Inode;
+use crate::journal::Failed;
+use crate::journal::dirty::Rename;
+use crate::label::StoreMask;
+use env::errno::Errno;
+use mount::{Attr, RenameFlags, Result};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+/// One end of a rename.
+#[derive(Clone, Copy)]
+pub(crate) struct End<'a> {
+    pub(crate) dir: &'a Arc<Inode>,
+    pub(crate) name: &'a OsStr,
+}
+
+impl Engine {
+    /// Renames `from` to `to`.
+    pub(crate) fn rename_name(&self, from: End<'_>, to: End<'_>, flags: RenameFlags) -> Result<()> {
+        if flags.contains(RenameFlags::WHITEOUT)
+            || flags.contains(RenameFlags::NOREPLACE | RenameFlags::EXCHANGE)
+        {
+            return Err(Errno::INVAL);
+        }
+        let _gate = self.begin()?;
+        let (moving, moving_attr) = self.find(from.dir, from.name)?;
+        let target = match self.find(to.dir, to.name) {
+            Ok(found) => Some(found),
+            Err(Errno::NOENT) => None,
+            Err(errno) => return Err(errno),
+        };
+        if flags.contains(RenameFlags::NOREPLACE) && target.is_some() {
+            return Err(Errno::EXIST);
+        }
+        if flags.contains(RenameFlags::EXCHANGE) && target.is_none() {
+            return Err(Errno::NOENT);
+        }
+        if target.as_ref().is_some_and(|(t, _)| t.id == moving.id) {
+            return Ok(());
+        }
+        self.touch_names(from.dir)?;
+        self.touch_names(to.dir)?;
+        match target {
+            Some((target, _)) if flags.contains(RenameFlags::EXCHANGE) => {
+                self.exchange(from, to, &moving, &target)?;
+            }
+            Some((target, attr)) => self.replace(from, to, &moving, &target, &attr)?,
+            None => self.move_only(from, to, &moving)?,
+        }
+        let changed = self.copies_of(&moving);
+        self.dir_changed(from.dir, &changed)?;
+        self.dir_changed(to.dir, &changed)?;
+        // The object may have been entered in the journal under its old place.
+        if self
+            .journal
+            .moved(moving.id, self.place_of(&moving))
+            .is_err()
+        {
+            tracing::debug!(
+                id = moving.id.0,
+                "the new place reaches the journal with the next touch"
+            );
+        }
+        debug_assert!(moving_attr.kind == moving.kind);
+        Ok(())
+    }
+
+    fn all_copies(&self, inode: &Inode) -> StoreMask {
+        self.copies_of(inode)
+            .iter()
+            .fold(StoreMask::default(), |m, s| m.with(*s))
+    }
+
+    fn move_only(&self, from: End<'_>, to: End<'_>, moving: &Arc<Inode>) -> Result<()> {
+        self.on_each(&self.copies_of(moving), |index, store| {
+            let source = self.node_on(from.dir, index)?;
+            let target = self.node_on(to.dir, index)?;
+            store.rename(&source, from.name, &target, to.name, RenameFlags::empty())
+        })?;
+        self.moved(from, to, moving);
+        Ok(())
+    }
+
+    fn moved(&self, from: End<'_>, to: End<'_>, moving: &Arc<Inode>) {
+        moving.set_hint(to.dir, to.name);
+        if moving.is_dir() {
+            self.note_dir_op(from.dir);
+            self.note_dir_op(to.dir);
+        }
+    }
+
+    fn replace(
+        &self,
+        from: End<'_>,
+        to: End<'_>,
+        moving: &Arc<Inode>,
+        target: &Arc<Inode>,
+        target_attr: &Attr,
+    ) -> Result<()> {
+        if moving.is_dir() != target.is_dir() {
+            return Err(if target.is_dir() {
+                Errno::ISDIR
+            } else {
+                Errno::NOTDIR
+            });
+        }
+        if target.is_dir() && !self.is_empty_dir(target)? {
+            return Err(Errno::NOTEMPTY);
+        }
+        self.pin(target, target_attr)?;
+        let (mine, theirs) = (moving.label(), target.label());
+        let alike = mine.copies == theirs.copies && mine.home == theirs.home;
+        if !moving.is_dir() && !alike {
+            self.write_down(from, to, moving, target, false)?;
+        }
+        self.on_each(&self.copies_of(moving), |index, store| {
+            let source = self.node_on(from.dir, index)?;
+            let dir = self.node_on(to.dir, index)?;
+            store.rename(&source, from.name, &dir, to.name, RenameFlags::empty())
+        })?;
+        let left = self.all_copies(target).minus(self.all_copies(moving));
+        if !left.is_empty() {
+            let left: Stores = left.iter().collect();
+            self.on_each(&left, |index, store| {
+                store.unlink(&self.node_on(to.dir, index)?, to.name)
+            })?;
+        }
+        self.lost_name(target, target_attr, to.dir, to.name);
+        self.moved(from, to, moving);
+        Ok(())
+    }
+
+    fn exchange(
+        &self,
+        from: End<'_>,
+        to: End<'_>,
+        moving: &Arc<Inode>,
+        target: &Arc<Inode>,
+    ) -> Result<()> {
+        self.write_down(from, to, moving, target, true)?;
+        let (mine, theirs) = (self.all_copies(moving), self.all_copies(target));
+        let stores: Stores = mine.iter().chain(theirs.minus(mine).iter()).collect();
+        self.on_each(&stores, |index, store| {
+            let source = self.node_on(from.dir, index)?;
+            let dir = self.node_on(to.dir, index)?;
+            match (mine.has(index), theirs.has(index)) {
+                (true, true) => {
+                    store.rename(&source, from.name, &dir, to.name, RenameFlags::EXCHANGE)
+                }
+                (true, false) => {
+                    store.rename(&source, from.name, &dir, to.name, RenameFlags::NOREPLACE)
+                }
+                _ => store.rename(&dir, to.name, &source, from.name, RenameFlags::NOREPLACE),
+            }
+        })?;
+        self.moved(from, to, moving);
+        self.moved(to, from, target);
+        Ok(())
+    }
+
+    fn write_down(
+        &self,
+        from: End<'_>,
+        to: End<'_>,
+        moving: &Inode,
+        target: &Inode,
+        exchange: bool,
+    ) -> Result<()> {
+        // Both directories must be in the journal, so that recovery looks at them: new ones are
+        // found through their parents.
+        let rename = Rename {
+            moving: moving.id,
+            target: target.id,
+            from: from.dir.id,
+            from_name: from.name.as_bytes().to_vec(),
+            to: to.dir.id,
+            to_name: to.name.as_bytes().to_vec(),
+            exchange,
+        };
+        for _ in 0..=self.slots.len() {
+            match self.journal.rename(rename.clone()) {
+                Ok(()) => return Ok(()),
+                Err(Failed(stores)) => {
+                    for (store, error) in stores {
+                        self.fence(store, &format!("its journal cannot be written: {error}"))?;
+                    }
+                }
+            }
+        }
+        Err(Errno::IO)
+    }
+}

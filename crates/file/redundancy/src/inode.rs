@@ -1,0 +1,292 @@
+//! What the engine knows of the objects that the kernel holds.
+
+use crate::journal::dirty::REGION_BYTES;
+use crate::label::{Label, ObjectId, StoreIndex};
+use crate::store::{Node, StoreFile};
+use mount::Kind;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// An object.
+pub(crate) struct Inode {
+    /// Its id.
+    pub(crate) id: ObjectId,
+    /// Its type.
+    pub(crate) kind: Kind,
+    label: Label,
+    hint: Mutex<Option<(Arc<Inode>, Box<[u8]>)>>,
+    nodes: Mutex<SmallVec<[(StoreIndex, Node); 2]>>,
+    content: Mutex<Content>,
+    forgotten: AtomicBool,
+    /// Used since the open-file cache last looked.
+    pub(crate) used: AtomicBool,
+    /// Packed epoch, region and chunk mask of the last touch: most writes hit it.
+    touched: AtomicU64,
+}
+
+#[derive(Default)]
+struct Content {
+    open: Option<Arc<OpenFiles>>,
+    writing: Vec<(u64, u64)>,
+    waiting: Option<Arc<Condvar>>,
+    /// Times of the copies may differ since a write.
+    stale_times: bool,
+    /// Its last name is gone: the open files are all that is left.
+    nameless: bool,
+}
+
+/// The open copies of a file.
+pub(crate) struct OpenFiles {
+    /// Membership generation at which they were opened.
+    pub(crate) generation: u64,
+    /// Whether every member copy is open for writing; else one copy is, for reading.
+    pub(crate) write: bool,
+    /// The copies; the one that decides comes first.
+    pub(crate) files: SmallVec<[(StoreIndex, Arc<dyn StoreFile>); 3]>,
+}
+
+/// A byte range being written; others that overlap it wait.
+pub(crate) struct Writing<'a> {
+    inode: &'a Inode,
+    range: (u64, u64),
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        let mut content = self.inode.content.lock();
+        if let Some(at) = content.writing.iter().position(|r| *r == self.range) {
+            content.writing.swap_remove(at);
+        }
+        if let Some(waiting) = &content.waiting {
+            waiting.notify_all();
+        }
+    }
+}
+
+impl Inode {
+    pub(crate) fn new(label: Label, kind: Kind) -> Inode {
+        Inode {
+            id: label.id,
+            kind,
+            label,
+            hint: Mutex::new(None),
+            nodes: Mutex::new(SmallVec::new()),
+            content: Mutex::new(Content::default()),
+            forgotten: AtomicBool::new(false),
+            used: AtomicBool::new(true),
+            touched: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn label(&self) -> Label {
+        self.label
+    }
+
+    pub(crate) fn is_dir(&self) -> bool {
+        self.kind == Kind::Dir
+    }
+
+    /// Directory and name where it was last seen.
+    pub(crate) fn hint(&self) -> Option<(Arc<Inode>, OsString)> {
+        let hint = self.hint.lock();
+        let (parent, name) = hint.as_ref()?;
+        Some((parent.clone(), OsString::from_vec(name.to_vec())))
+    }
+
+    pub(crate) fn set_hint(&self, parent: &Arc<Inode>, name: &OsStr) {
+        let mut hint = self.hint.lock();
+        if let Some((p, n)) = hint.as_ref()
+            && Arc::ptr_eq(p, parent)
+            && **n == *name.as_bytes()
+        {
+            return;
+        }
+        *hint = Some((parent.clone(), name.as_bytes().into()));
+    }
+
+    /// Drops the hint where it is this name, so that a stale one misleads nobody.
+    pub(crate) fn drop_hint(&self, parent: &Arc<Inode>, name: &OsStr) {
+        let mut hint = self.hint.lock();
+        let same = hint
+            .as_ref()
+            .is_some_and(|(p, n)| p.id == parent.id && **n == *name.as_bytes());
+        if same {
+            *hint = None;
+        }
+    }
+
+    pub(crate) fn node(&self, store: StoreIndex) -> Option<Node> {
+        let nodes = self.nodes.lock();
+        nodes
+            .iter()
+            .find(|(s, _)| *s == store)
+            .map(|(_, n)| n.clone())
+    }
+
+    pub(crate) fn nodes(&self) -> Vec<(StoreIndex, Node)> {
+        self.nodes.lock().to_vec()
+    }
+
+    pub(crate) fn set_node(&self, store: StoreIndex, node: Node) {
+        let mut nodes = self.nodes.lock();
+        match nodes.iter_mut().find(|(s, _)| *s == store) {
+            Some(slot) => slot.1 = node,
+            None => nodes.push((store, node)),
+        }
+    }
+
+    pub(crate) fn drop_node(&self, store: StoreIndex) {
+        self.nodes.lock().retain(|(s, _)| *s != store);
+    }
+
+    /// Waits until no overlapping range is being written and takes the range.
+    pub(crate) fn write_range(&self, offset: u64, length: u64) -> Writing<'_> {
+        let range = (offset, offset.saturating_add(length));
+        let mut content = self.content.lock();
+        while content
+            .writing
+            .iter()
+            .any(|r| r.0 < range.1 && range.0 < r.1)
+        {
+            let waiting = content.waiting.get_or_insert_with(Default::default).clone();
+            self.wait(&waiting, &mut content);
+        }
+        content.writing.push(range);
+        content.stale_times = true;
+        Writing { inode: self, range }
+    }
+
+    fn wait(&self, waiting: &Condvar, content: &mut MutexGuard<'_, Content>) {
+        waiting.wait(content);
+    }
+
+    pub(crate) fn open_files(&self) -> Option<Arc<OpenFiles>> {
+        self.content.lock().open.clone()
+    }
+
+    pub(crate) fn set_open_files(&self, files: Option<Arc<OpenFiles>>) {
+        self.content.lock().open = files;
+    }
+
+    pub(crate) fn is_nameless(&self) -> bool {
+        self.content.lock().nameless
+    }
+
+    pub(crate) fn set_nameless(&self) {
+        self.content.lock().nameless = true;
+    }
+
+    /// Whether times are stale, and no longer once this was asked.
+    pub(crate) fn take_stale_times(&self) -> bool {
+        std::mem::take(&mut self.content.lock().stale_times)
+    }
+
+    pub(crate) fn mark_stale_times(&self) {
+        self.content.lock().stale_times = true;
+    }
+
+    /// Whether the last touch covers this one. Epochs count modulo 2^24: a stale hit would need
+    /// 16 million checkpoints without one write in between.
+    pub(crate) fn recently_touched(&self, epoch: u64, region: u32, mask: u8) -> bool {
+        let packed = self.touched.load(Ordering::Acquire);
+        packed >> 8 == pack(epoch, region) && packed as u8 & mask == mask
+    }
+
+    pub(crate) fn set_touched(&self, epoch: u64, region: u32, mask: u8) {
+        let packed = self.touched.load(Ordering::Acquire);
+        let key = pack(epoch, region);
+        let before = if packed >> 8 == key { packed as u8 } else { 0 };
+        self.touched
+            .store(key << 8 | u64::from(before | mask), Ordering::Release);
+    }
+}
+
+fn pack(epoch: u64, region: u32) -> u64 {
+    (epoch & 0xff_ffff) << 32 | u64::from(region)
+}
+
+const _: () = assert!(REGION_BYTES == 4 << 20);
+
+const SHARDS: usize = 64;
+
+/// All inodes by id.
+pub(crate) struct InodeTable {
+    shards: Vec<Mutex<HashMap<ObjectId, Arc<Inode>>>>,
+}
+
+impl InodeTable {
+    /// A table with the root in it, which stays.
+    pub(crate) fn new(root: Arc<Inode>) -> InodeTable {
+        let table = InodeTable {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+        };
+        table.shard(root.id).lock().insert(root.id, root);
+        table
+    }
+
+    fn shard(&self, id: ObjectId) -> &Mutex<HashMap<ObjectId, Arc<Inode>>> {
+        &self.shards[(id.0 as usize) % SHARDS]
+    }
+
+    pub(crate) fn get(&self, id: ObjectId) -> Option<Arc<Inode>> {
+        self.shard(id).lock().get(&id).cloned()
+    }
+
+    /// The inode of `label`, made where it is not known; the kernel is about to hold it.
+    pub(crate) fn obtain(&self, label: Label, kind: Kind) -> Arc<Inode> {
+        let mut shard = self.shard(label.id).lock();
+        let inode = shard
+            .entry(label.id)
+            .or_insert_with(|| Arc::new(Inode::new(label, kind)))
+            .clone();
+        inode.forgotten.store(false, Ordering::Release);
+        inode
+    }
+
+    /// The kernel let go of `id`; what others still refer to stays until a sweep.
+    pub(crate) fn forget(&self, id: ObjectId) -> Option<Arc<Inode>> {
+        let mut shard = self.shard(id).lock();
+        if id == ObjectId::ROOT {
+            return None;
+        }
+        let inode = shard.get(&id)?;
+        inode.forgotten.store(true, Ordering::Release);
+        if Arc::strong_count(inode) == 1 {
+            return shard.remove(&id);
+        }
+        None
+    }
+
+    /// Drops the forgotten that nobody refers to any more; returns them.
+    pub(crate) fn sweep(&self) -> Vec<Arc<Inode>> {
+        let mut gone = Vec::new();
+        for shard in &self.shards {
+            shard.lock().retain(|_, inode| {
+                let drop = inode.forgotten.load(Ordering::Acquire) && Arc::strong_count(inode) == 1;
+                if drop {
+                    gone.push(inode.clone());
+                }
+                !drop
+            });
+        }
+        gone
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|s| s.lock().len()).sum()
+    }
+
+    /// Every inode.
+    pub(crate) fn all(&self) -> Vec<Arc<Inode>> {
+        let mut all = Vec::new();
+        for shard in &self.shards {
+            all.extend(shard.lock().values().cloned());
+        }
+        all
+    }
+}

@@ -1,0 +1,312 @@
+//! Makes copies equal: after a crash, when a store comes back, and onto an empty one.
+//!
+//! The voters are the stores that hold the truth; the target is brought to what they say. After a
+//! crash every member is voter and target at once: for a file its home decides, for a directory
+//! the lowest member that has it (a directory that any voter has stays), for a name that two
+//! objects claim the younger object, unless the journal names the rename that was under way.
+//!
+//! # Invariants
+//! - An object leaves the target's tree only into its aside directory, and is deleted from there
+//!   only after the whole pass has ended well.
+//! - What bears no label of this set and is not an empty leftover is never removed.
+//! - Bytes written <= bytes that differ, rounded up to pages of 4 KiB.
+
+pub(crate) mod apply;
+pub(crate) mod content;
+pub(crate) mod locate;
+pub(crate) mod pace;
+pub(crate) mod wanted;
+
+use crate::engine::Engine;
+use crate::journal::dirty::{DirtySet, Entry};
+use crate::label::{Label, ObjectId, StoreIndex};
+use crate::store::{Node, Store};
+use env::errno::Errno;
+use mount::{Kind, Result};
+use pace::Pace;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::sync::Arc;
+
+/// Stores of a pass.
+pub(crate) type Voters = Vec<(StoreIndex, Arc<dyn Store>)>;
+
+/// What a directory is to hold under a name.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) label: Label,
+    pub(crate) kind: Kind,
+    /// The voter whose copy is to be followed, and the object there.
+    pub(crate) source: (StoreIndex, Node),
+}
+
+/// Names and what they are to be.
+pub(crate) type Names = BTreeMap<OsString, Wanted>;
+
+/// What recovery has decided.
+#[derive(Debug, Default)]
+pub(crate) struct Decided {
+    pub(crate) names: BTreeMap<ObjectId, Names>,
+    /// Objects that lost their name to a younger one: they are kept aside.
+    pub(crate) losers: BTreeSet<ObjectId>,
+}
+
+/// One target being brought to what the voters say.
+pub(crate) struct Pass<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) voters: &'a Voters,
+    pub(crate) target: (StoreIndex, Arc<dyn Store>),
+    pub(crate) dirty: &'a DirtySet,
+    pub(crate) pace: &'a Pace,
+    /// What recovery has decided for each directory; where nothing is decided the voters agree
+    /// and the lowest is asked.
+    pub(crate) decided: Option<&'a Decided>,
+    /// Objects met on the target, by id.
+    pub(crate) met: BTreeMap<ObjectId, Node>,
+    /// Files to compare: label, source, target and whether in whole.
+    pub(crate) files: BTreeMap<ObjectId, FileTask>,
+    /// Directories and special objects whose attributes are to be made equal, children first.
+    pub(crate) attributes: Vec<AttributeTask>,
+    pub(crate) done_dirs: BTreeSet<ObjectId>,
+    /// What could not be found on the target by its place: for the next pass.
+    pub(crate) left: DirtySet,
+}
+
+/// A file to compare.
+#[derive(Clone, Debug)]
+pub(crate) struct FileTask {
+    pub(crate) source: (StoreIndex, Node),
+    pub(crate) target: Node,
+    pub(crate) whole: bool,
+}
+
+/// Attributes to make equal.
+#[derive(Clone, Debug)]
+pub(crate) struct AttributeTask {
+    pub(crate) source: (StoreIndex, Node),
+    pub(crate) target: Node,
+}
+
+impl<'a> Pass<'a> {
+    pub(crate) fn new(
+        engine: &'a Engine,
+        voters: &'a Voters,
+        target: (StoreIndex, Arc<dyn Store>),
+        dirty: &'a DirtySet,
+        pace: &'a Pace,
+    ) -> Pass<'a> {
+        Pass {
+            engine,
+            voters,
+            target,
+            dirty,
+            pace,
+            decided: None,
+            met: BTreeMap::new(),
+            files: BTreeMap::new(),
+            attributes: Vec::new(),
+            done_dirs: BTreeSet::new(),
+            left: DirtySet::since(ObjectId(u64::MAX)),
+        }
+    }
+
+    /// Whether every object of this id is to be compared in whole.
+    pub(crate) fn is_new(&self, id: ObjectId) -> bool {
+        id >= self.dirty.mark
+    }
+
+    pub(crate) fn voter(&self, index: StoreIndex) -> Result<&Arc<dyn Store>> {
+        let found = self.voters.iter().find(|(s, _)| *s == index);
+        found.map(|(_, store)| store).ok_or(Errno::NODEV)
+    }
+
+    /// The voter that decides for what carries `label`.
+    pub(crate) fn decider(&self, label: &Label, is_dir: bool) -> Option<StoreIndex> {
+        decider(self.voters, label, is_dir)
+    }
+
+    /// Runs the pass: names first, then content, then attributes; ends with everything durable
+    /// on the target. Returns what could not be found there.
+    pub(crate) fn run(mut self) -> Result<DirtySet> {
+        self.names()?;
+        self.entries()?;
+        for (_, task) in std::mem::take(&mut self.files) {
+            self.pace.check()?;
+            self.file(&task)?;
+        }
+        for task in std::mem::take(&mut self.attributes) {
+            let source = self.voter(task.source.0)?.clone();
+            match content::copy_attributes(
+                (&*source, &task.source.1),
+                (&*self.target.1, &task.target),
+            ) {
+                // Gone meanwhile; the change that removed it is in the next dirty set.
+                Err(Errno::STALE | Errno::NOENT) => {}
+                other => other?,
+            }
+        }
+        self.target.1.sync_all()?;
+        self.empty_aside()?;
+        self.target.1.sync_all()?;
+        Ok(self.left)
+    }
+
+    /// Files and attributes that entries name.
+    fn entries(&mut self) -> Result<()> {
+        let mut last = None;
+        for entry in self.dirty.entries.keys() {
+            let id = entry.object();
+            if matches!(entry, Entry::Names(_)) || last == Some(id) || self.is_new(id) {
+                continue;
+            }
+            last = Some(id);
+            self.pace.check()?;
+            self.entry(id)?;
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, id: ObjectId) -> Result<()> {
+        if self.files.contains_key(&id) {
+            return Ok(());
+        }
+        let Some((source, found, label)) = self.locate_source(id)? else {
+            return Ok(());
+        };
+        let is_dir = found.attr.kind == Kind::Dir;
+        if source == self.target.0 || !(is_dir || label.copies.has(self.target.0)) {
+            return Ok(());
+        }
+        let Some(target) = self.locate_target(id, source)? else {
+            tracing::debug!(
+                id = id.0,
+                store = self.target.0.0,
+                "a copy is not at its place yet"
+            );
+            for (entry, mask) in self.dirty.entries.iter().filter(|(e, _)| e.object() == id) {
+                self.left.add(*entry, *mask, self.dirty.places.get(&id));
+            }
+            return Ok(());
+        };
+        let source = (source, found.node);
+        if found.attr.kind == Kind::File {
+            self.files.insert(
+                id,
+                FileTask {
+                    source,
+                    target,
+                    whole: false,
+                },
+            );
+        } else {
+            self.attributes.push(AttributeTask { source, target });
+        }
+        Ok(())
+    }
+
+    fn file(&self, task: &FileTask) -> Result<()> {
+        let source = self.voter(task.source.0)?;
+        let copied = source.open(&task.source.1, false).and_then(|from| {
+            let to = self.target.1.open(&task.target, true)?;
+            let length = from.attr()?.size;
+            let ranges = if task.whole {
+                vec![(0, length)]
+            } else {
+                let id = self
+                    .engine
+                    .label_of(&source.inspect(&task.source.1)?)
+                    .map(|l| l.id);
+                id.map_or_else(Vec::new, |id| self.dirty.ranges(id, length))
+            };
+            if to.attr()?.size != length {
+                to.set_len(length)?;
+            }
+            for (start, end) in ranges {
+                let end = end.min(length);
+                if start < end {
+                    content::equal_range(&*from, &*to, start, end - start, self.pace)?;
+                }
+            }
+            content::copy_attributes((&**source, &task.source.1), (&*self.target.1, &task.target))
+        });
+        self.pace.object();
+        match copied {
+            // Gone meanwhile; the change that removed it is in the next dirty set.
+            Err(Errno::STALE | Errno::NOENT) => Ok(()),
+            other => other,
+        }
+    }
+}
+
+/// The store among `voters` that decides for what carries `label`.
+pub(crate) fn decider(voters: &Voters, label: &Label, is_dir: bool) -> Option<StoreIndex> {
+    let mut held = voters
+        .iter()
+        .map(|(s, _)| *s)
+        .filter(|s| is_dir || label.copies.has(*s));
+    if !is_dir && voters.iter().any(|(s, _)| *s == label.home) && label.copies.has(label.home) {
+        return Some(label.home);
+    }
+    held.next()
+}
+
+/// Makes all members equal in what was active when the set last stopped without a checkpoint.
+pub(crate) fn recover(engine: &Engine, active: &DirtySet) -> Result<()> {
+    let voters = engine.member_stores();
+    let pace = Pace::unlimited(engine.keeper.stop_flag());
+    let decided = wanted::decide(engine, &voters, active)?;
+    for target in &voters {
+        let mut pass = Pass::new(engine, &voters, target.clone(), active, &pace);
+        pass.decided = Some(&decided);
+        if !pass.run()?.is_empty() {
+            // A place was not where the journal had it: everything is compared instead.
+            tracing::warn!(
+                store = target.0.0,
+                "recovery compares everything on this store"
+            );
+            let everything = DirtySet::everything();
+            let decided = wanted::decide(engine, &voters, &everything)?;
+            let mut pass = Pass::new(engine, &voters, target.clone(), &everything, &pace);
+            pass.decided = Some(&decided);
+            pass.run()?;
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of the files that `index` is to hold, by what the voters say.
+pub(crate) fn count_bytes(
+    engine: &Engine,
+    voters: &Voters,
+    index: StoreIndex,
+    pace: &Pace,
+) -> Result<u64> {
+    let mut bytes = 0;
+    let mut roots = Vec::new();
+    for (store, voter) in voters {
+        roots.push((*store, voter.root()?));
+    }
+    let mut queue = vec![roots];
+    while let Some(nodes) = queue.pop() {
+        pace.check()?;
+        let mut below: BTreeMap<ObjectId, Vec<(StoreIndex, Node)>> = BTreeMap::new();
+        for (store, node) in nodes {
+            let Some((_, voter)) = voters.iter().find(|(s, _)| *s == store) else {
+                continue;
+            };
+            let entries = match wanted::labelled(engine, &**voter, &node) {
+                Err(Errno::STALE | Errno::NOENT) => continue,
+                other => other?,
+            };
+            for (_, found, label) in entries {
+                if found.attr.kind == Kind::Dir {
+                    below.entry(label.id).or_default().push((store, found.node));
+                } else if label.copies.has(index) && decider(voters, &label, false) == Some(store) {
+                    bytes += found.attr.size.min(found.attr.blocks * 512);
+                }
+            }
+        }
+        queue.extend(below.into_values());
+    }
+    Ok(bytes)
+}

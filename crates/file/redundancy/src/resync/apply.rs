@@ -1,0 +1,432 @@
+//! Brings the names of the target to what is wanted.
+
+use super::wanted::{agreed, labelled};
+use super::{AttributeTask, FileTask, Names, Pass, Wanted};
+use crate::journal::dirty::Entry;
+use crate::label::ObjectId;
+use crate::store::{Found, Make, Node, Store};
+use env::errno::Errno;
+use mount::{Kind, NewObject, RenameFlags, Result};
+use std::ffi::{OsStr, OsString};
+
+/// Prefix in the aside directory of what lost its name to a younger object.
+pub(crate) const CONFLICT: &str = "conflict-";
+
+/// Files on the list before they are compared.
+const FILES_MAX: usize = 1024;
+
+/// Name in the aside directory of an object that may come back in this pass.
+fn aside_name(id: ObjectId) -> OsString {
+    OsString::from(format!("{:016x}", id.0))
+}
+
+fn conflict_name(id: ObjectId) -> OsString {
+    OsString::from(format!("{CONFLICT}{:016x}", id.0))
+}
+
+/// A directory of the pass: its id, where a voter has it, and the target's.
+struct Dir {
+    id: ObjectId,
+    wanted: Names,
+    source: Option<(crate::label::StoreIndex, Node)>,
+    target: Option<Node>,
+}
+
+impl Pass<'_> {
+    /// Makes the names of every dirty directory equal: first what is wrong goes aside everywhere,
+    /// then what is missing comes, from aside where it was only moved.
+    pub(crate) fn names(&mut self) -> Result<()> {
+        let mut dirs = self.dirty_dirs()?;
+        for dir in &dirs {
+            self.pace.check()?;
+            if let Some(target) = &dir.target {
+                self.clear(target, &dir.wanted)?;
+            }
+        }
+        // A directory may have to wait until another one has brought it.
+        loop {
+            let before = dirs.len();
+            let mut waiting = Vec::new();
+            for mut dir in dirs {
+                if dir.target.is_none() {
+                    dir.target = self.met.get(&dir.id).cloned();
+                }
+                match dir.target.clone() {
+                    Some(target) => self.fill(dir.id, &target, &dir.wanted, dir.source.as_ref())?,
+                    None => waiting.push(dir),
+                }
+            }
+            if waiting.len() == before || waiting.is_empty() {
+                return Ok(());
+            }
+            dirs = waiting;
+        }
+    }
+
+    fn dirty_dirs(&self) -> Result<Vec<Dir>> {
+        let mut ids: Vec<ObjectId> = match self.decided {
+            Some(decided) => decided.names.keys().copied().collect(),
+            None => self
+                .dirty
+                .entries
+                .keys()
+                .filter_map(|e| {
+                    if let Entry::Names(id) = e {
+                        Some(*id)
+                    } else {
+                        None
+                    }
+                })
+                .filter(|id| !self.is_new(*id))
+                .collect(),
+        };
+        if self.is_new(ObjectId::ROOT) && !ids.contains(&ObjectId::ROOT) {
+            ids.insert(0, ObjectId::ROOT);
+        }
+        let mut dirs = Vec::new();
+        for id in ids {
+            let source = self.locate_source(id)?;
+            let wanted = match (self.decided, &source) {
+                (Some(decided), _) => decided.names.get(&id).cloned().unwrap_or_default(),
+                (None, Some((index, found, _))) => agreed(
+                    self.engine,
+                    self.voters,
+                    &self.dir_nodes(id, *index, &found.node)?,
+                )?,
+                // Removed by now; the directory that held it is dirty too.
+                (None, None) => continue,
+            };
+            let target = match &source {
+                Some((index, _, _)) => self.locate_target(id, *index)?,
+                None => None,
+            };
+            let source = source.map(|(index, found, _)| (index, found.node));
+            dirs.push(Dir {
+                id,
+                wanted,
+                source,
+                target,
+            });
+        }
+        Ok(dirs)
+    }
+
+    /// The directory on every voter, found along the path that the first has.
+    fn dir_nodes(
+        &self,
+        id: ObjectId,
+        first: crate::label::StoreIndex,
+        node: &Node,
+    ) -> Result<Vec<(crate::label::StoreIndex, Node)>> {
+        let mut nodes = vec![(first, node.clone())];
+        for (index, store) in self.voters.iter().filter(|(s, _)| *s != first) {
+            if let Some(node) = self.dir_on(id, first, node, *index, &**store)? {
+                nodes.push((*index, node));
+            }
+        }
+        Ok(nodes)
+    }
+
+    fn dir_on(
+        &self,
+        id: ObjectId,
+        known: crate::label::StoreIndex,
+        node: &Node,
+        index: crate::label::StoreIndex,
+        store: &dyn Store,
+    ) -> Result<Option<Node>> {
+        if id == ObjectId::ROOT {
+            return store.root().map(Some);
+        }
+        if let Some(place) = self.dirty.places.get(&id)
+            && let Some((found, _)) = super::locate::by_place(self.engine, index, store, id, place)?
+        {
+            return Ok(Some(found.node));
+        }
+        let guide = self.voter(known)?;
+        let mut at = store.root()?;
+        let path = match super::locate::path_of(self.engine, &**guide, node) {
+            Err(Errno::STALE | Errno::NOENT) => return Ok(None),
+            other => other?,
+        };
+        for (name, id) in path {
+            match self.engine.look(store, &at, &name)? {
+                Some((found, label)) if label.id == id => at = found.node,
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(at))
+    }
+
+    /// Puts aside what is in a directory of the target and is not wanted there.
+    fn clear(&mut self, target: &Node, wanted: &Names) -> Result<()> {
+        let store = self.target.1.clone();
+        let mut names = Vec::new();
+        match store.list(target, &mut |name, kind| {
+            names.push((name.to_os_string(), kind))
+        }) {
+            Err(Errno::STALE | Errno::NOENT) => return Ok(()),
+            other => other?,
+        }
+        for (name, _) in names {
+            let found = match store.lookup(target, &name) {
+                Err(Errno::NOENT) => continue,
+                other => other?,
+            };
+            let Some(label) = self.engine.label_of(&found) else {
+                self.clear_unfinished(target, &name, &found.attr)?;
+                continue;
+            };
+            self.meet(label.id, &found);
+            let stays = wanted.get(&name).is_some_and(|w| {
+                w.label.id == label.id && (w.kind == Kind::Dir || w.label.copies.has(self.target.0))
+            });
+            if !stays {
+                let is_dir = found.attr.kind == Kind::Dir;
+                self.put_aside(target, &name, label.id, is_dir)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An object without a label was never acknowledged: it goes where it is empty, else it is
+    /// not ours to judge and stays.
+    fn clear_unfinished(&self, dir: &Node, name: &OsStr, attr: &mount::Attr) -> Result<()> {
+        let store = &self.target.1;
+        let removed = match attr.kind {
+            Kind::Dir => store.remove_dir(dir, name),
+            Kind::File if attr.size > 0 => return Ok(()),
+            _ => store.unlink(dir, name),
+        };
+        match removed {
+            Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(()),
+            other => other,
+        }
+    }
+
+    fn put_aside(&self, dir: &Node, name: &OsStr, id: ObjectId, is_dir: bool) -> Result<()> {
+        let store = &self.target.1;
+        let aside = store.aside()?;
+        let loser = self.decided.is_some_and(|d| d.losers.contains(&id));
+        let kept = if loser {
+            conflict_name(id)
+        } else {
+            aside_name(id)
+        };
+        match store.rename(dir, name, &aside, &kept, RenameFlags::NOREPLACE) {
+            // Another name of the same file went before.
+            Err(Errno::EXIST) if !is_dir => store.unlink(dir, name),
+            Err(Errno::EXIST) => {
+                store.rename(dir, name, &aside, &conflict_name(id), RenameFlags::empty())
+            }
+            other => other,
+        }
+    }
+
+    /// Brings what is wanted in a directory of the target and is not there, and goes on below
+    /// what is new.
+    fn fill(
+        &mut self,
+        id: ObjectId,
+        target: &Node,
+        wanted: &Names,
+        source: Option<&(crate::label::StoreIndex, Node)>,
+    ) -> Result<()> {
+        if !self.done_dirs.insert(id) {
+            return Ok(());
+        }
+        let store = self.target.1.clone();
+        let mut below = Vec::new();
+        for (name, want) in wanted {
+            self.pace.check()?;
+            let is_dir = want.kind == Kind::Dir;
+            if !is_dir && !want.label.copies.has(self.target.0) {
+                continue;
+            }
+            let there = self.engine.look(&*store, target, name)?;
+            let (node, fresh) = match there {
+                Some((found, label)) if label.id == want.label.id => {
+                    self.meet(label.id, &found);
+                    (found.node, false)
+                }
+                _ => self.bring(target, name, want)?,
+            };
+            let differs = fresh || self.is_new(want.label.id);
+            self.pace.object();
+            if is_dir {
+                if differs {
+                    below.push((want.clone(), node));
+                }
+            } else if differs && want.source.0 != self.target.0 {
+                self.compare(want, node)?;
+            }
+        }
+        for (want, node) in below {
+            self.below(&want, &node)?;
+        }
+        if let Some(source) = source.filter(|(s, _)| *s != self.target.0) {
+            let task = AttributeTask {
+                source: source.clone(),
+                target: target.clone(),
+            };
+            self.attributes.push(task);
+        }
+        Ok(())
+    }
+
+    /// Remembers an object of the target that may be wanted under another name.
+    fn meet(&mut self, id: ObjectId, found: &Found) {
+        if found.attr.kind == Kind::Dir || found.attr.nlink > 1 {
+            self.met.insert(id, found.node.clone());
+        }
+    }
+
+    fn compare(&mut self, want: &Wanted, target: Node) -> Result<()> {
+        let source = want.source.clone();
+        if want.kind == Kind::File {
+            let task = FileTask {
+                source,
+                target,
+                whole: true,
+            };
+            self.files.insert(want.label.id, task);
+        } else {
+            self.attributes.push(AttributeTask { source, target });
+        }
+        if self.files.len() >= FILES_MAX {
+            self.flush_files()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Compares what is on the list, so that a long rebuild holds no list of everything.
+    fn flush_files(&mut self) -> Result<()> {
+        for (_, task) in std::mem::take(&mut self.files) {
+            self.pace.check()?;
+            self.file(&task)?;
+        }
+        Ok(())
+    }
+
+    /// A directory that is new on the target, with all below it.
+    fn below(&mut self, want: &Wanted, target: &Node) -> Result<()> {
+        if self.done_dirs.contains(&want.label.id) {
+            return Ok(());
+        }
+        let wanted = match self.decided.and_then(|d| d.names.get(&want.label.id)) {
+            Some(names) => names.clone(),
+            None => {
+                let (index, node) = &want.source;
+                let nodes = match self.dir_nodes(want.label.id, *index, node) {
+                    Err(Errno::STALE | Errno::NOENT) => return Ok(()),
+                    other => other?,
+                };
+                match agreed(self.engine, self.voters, &nodes) {
+                    Err(Errno::STALE | Errno::NOENT) => return Ok(()),
+                    other => other?,
+                }
+            }
+        };
+        self.clear(target, &wanted)?;
+        self.fill(want.label.id, target, &wanted, Some(&want.source))?;
+        self.flush_files()
+    }
+
+    /// Brings one object: from aside, by a link to another name of it, or made anew (`true`).
+    fn bring(&mut self, dir: &Node, name: &OsStr, want: &Wanted) -> Result<(Node, bool)> {
+        let store = self.target.1.clone();
+        let is_dir = want.kind == Kind::Dir;
+        let aside = store.aside()?;
+        let kept = aside_name(want.label.id);
+        self.make_room(dir, name)?;
+        if let Some((found, label)) = self.engine.look(&*store, &aside, &kept)?
+            && label.id == want.label.id
+        {
+            if is_dir {
+                store.rename(&aside, &kept, dir, name, RenameFlags::NOREPLACE)?;
+            } else {
+                store.link(&found.node, dir, name)?;
+            }
+            return Ok((found.node, false));
+        }
+        if !is_dir
+            && let Some(node) = self.met.get(&want.label.id).cloned()
+            && self.is_object(&node, want.label.id)
+        {
+            store.link(&node, dir, name)?;
+            return Ok((node, false));
+        }
+        let source = self.voter(want.source.0)?.clone();
+        let attr = source.attr(&want.source.1)?;
+        let link;
+        let object = match want.kind {
+            Kind::Dir => NewObject::Dir,
+            Kind::File => NewObject::File,
+            Kind::Symlink => {
+                link = source.read_link(&want.source.1)?;
+                NewObject::Symlink(&link)
+            }
+            other => NewObject::Special(other, attr.rdev),
+        };
+        let make = Make {
+            object,
+            mode: u32::from(attr.perm),
+            umask: 0,
+            uid: attr.uid,
+            gid: attr.gid,
+            label: want.label,
+        };
+        let made = store.make(dir, name, &make)?;
+        if is_dir || attr.nlink > 1 {
+            self.met.insert(want.label.id, made.node.clone());
+        }
+        Ok((made.node, true))
+    }
+
+    fn is_object(&self, node: &Node, id: ObjectId) -> bool {
+        let found = self.target.1.inspect(node);
+        found.is_ok_and(|f| self.engine.label_of(&f).is_some_and(|l| l.id == id))
+    }
+
+    /// What stands at a name where something else is wanted goes aside.
+    fn make_room(&self, dir: &Node, name: &OsStr) -> Result<()> {
+        let store = &self.target.1;
+        let found = match store.lookup(dir, name) {
+            Err(Errno::NOENT) => return Ok(()),
+            other => other?,
+        };
+        if let Some(label) = self.engine.label_of(&found) {
+            return self.put_aside(dir, name, label.id, found.attr.kind == Kind::Dir);
+        }
+        let kept = OsString::from(format!("foreign-{:016x}", self.engine.random()));
+        store.rename(dir, name, &store.aside()?, &kept, RenameFlags::NOREPLACE)
+    }
+
+    /// Deletes what was put aside and has not come back. What lost a conflict and what is not
+    /// Holdfast's stays.
+    pub(crate) fn empty_aside(&self) -> Result<()> {
+        let store = &self.target.1;
+        let aside = store.aside()?;
+        for (name, found, label) in labelled(self.engine, &**store, &aside)? {
+            if name == aside_name(label.id) {
+                remove_tree(&**store, &aside, &name, found.attr.kind, &found.node)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Removes an object and all below it.
+fn remove_tree(store: &dyn Store, dir: &Node, name: &OsStr, kind: Kind, node: &Node) -> Result<()> {
+    if kind != Kind::Dir {
+        return store.unlink(dir, name);
+    }
+    let mut names = Vec::new();
+    store.list(node, &mut |name, _| names.push(name.to_os_string()))?;
+    for name in names {
+        let found = store.lookup(node, &name)?;
+        remove_tree(store, node, &name, found.attr.kind, &found.node)?;
+    }
+    store.remove_dir(dir, name)
+}

@@ -1,0 +1,280 @@
+//! What directories are to hold, decided from what the voters have.
+
+use super::locate::by_place;
+use super::{Decided, Names, Voters, Wanted, decider};
+use crate::engine::Engine;
+use crate::journal::dirty::{DirtySet, Entry, Rename};
+use crate::label::{Label, ObjectId, StoreIndex};
+use crate::store::{Found, Node, Store};
+use env::errno::Errno;
+use mount::{Kind, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+type Nodes = Vec<(StoreIndex, Node)>;
+type Spot = (ObjectId, OsString);
+
+/// Everything with a label in one directory of one store.
+pub(crate) fn labelled(
+    engine: &Engine,
+    store: &dyn Store,
+    dir: &Node,
+) -> Result<Vec<(OsString, Found, Label)>> {
+    let mut names = Vec::new();
+    store.list(dir, &mut |name, _| names.push(name.to_os_string()))?;
+    let mut entries = Vec::with_capacity(names.len());
+    for name in names {
+        if let Some((found, label)) = engine.look(store, dir, &name)? {
+            entries.push((name, found, label));
+        }
+    }
+    Ok(entries)
+}
+
+/// What the voters, who agree, have in one directory.
+pub(crate) fn agreed(engine: &Engine, voters: &Voters, nodes: &Nodes) -> Result<Names> {
+    let mut names = Names::new();
+    for (index, node) in nodes {
+        let Some((_, store)) = voters.iter().find(|(s, _)| s == index) else {
+            continue;
+        };
+        for (name, found, label) in labelled(engine, &**store, node)? {
+            let is_dir = found.attr.kind == Kind::Dir;
+            if decider(voters, &label, is_dir) == Some(*index) {
+                let wanted = Wanted {
+                    label,
+                    kind: found.attr.kind,
+                    source: (*index, found.node),
+                };
+                names.insert(name, wanted);
+            }
+        }
+    }
+    Ok(names)
+}
+
+/// One object as one voter has it at one name.
+struct Seen {
+    spot: Spot,
+    voter: StoreIndex,
+    label: Label,
+    kind: Kind,
+    node: Node,
+}
+
+struct Survey<'a> {
+    engine: &'a Engine,
+    voters: &'a Voters,
+    dirty: &'a DirtySet,
+    scanned: BTreeSet<ObjectId>,
+    seen: Vec<Seen>,
+}
+
+impl Survey<'_> {
+    /// Scans a directory and, below it, what is new or was moved there.
+    fn scan(&mut self, dir: ObjectId, nodes: Nodes) -> Result<()> {
+        let mut queue = vec![(dir, nodes)];
+        while let Some((dir, nodes)) = queue.pop() {
+            if !self.scanned.insert(dir) {
+                continue;
+            }
+            let mut below: BTreeMap<ObjectId, Nodes> = BTreeMap::new();
+            for (index, node) in nodes {
+                let Some((_, store)) = self.voters.iter().find(|(s, _)| *s == index) else {
+                    continue;
+                };
+                let entries = match labelled(self.engine, &**store, &node) {
+                    Ok(entries) => entries,
+                    Err(Errno::STALE | Errno::NOENT) => continue,
+                    Err(errno) => return Err(errno),
+                };
+                for (name, found, label) in entries {
+                    if found.attr.kind == Kind::Dir {
+                        below
+                            .entry(label.id)
+                            .or_default()
+                            .push((index, found.node.clone()));
+                    }
+                    self.seen.push(Seen {
+                        spot: (dir, name),
+                        voter: index,
+                        label,
+                        kind: found.attr.kind,
+                        node: found.node,
+                    });
+                }
+            }
+            for (id, nodes) in below {
+                // A directory that not every voter has here is about to be made or moved.
+                if id >= self.dirty.mark || nodes.len() < self.voters.len() {
+                    queue.push((id, nodes));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The directory on the voters, by its place.
+    fn nodes(&self, id: ObjectId) -> Result<Nodes> {
+        let mut nodes = Nodes::new();
+        for (index, store) in self.voters {
+            if id == ObjectId::ROOT {
+                nodes.push((*index, store.root()?));
+            } else if let Some(place) = self.dirty.places.get(&id)
+                && let Some((found, _)) = by_place(self.engine, *index, &**store, id, place)?
+                && found.attr.kind == Kind::Dir
+            {
+                nodes.push((*index, found.node));
+            }
+        }
+        Ok(nodes)
+    }
+
+    fn has(&self, spot: &Spot, id: ObjectId) -> bool {
+        self.seen
+            .iter()
+            .any(|s| s.spot == *spot && s.label.id == id)
+    }
+}
+
+/// Decides for every directory that may differ what it is to hold.
+pub(crate) fn decide(engine: &Engine, voters: &Voters, dirty: &DirtySet) -> Result<Decided> {
+    let mut survey = Survey {
+        engine,
+        voters,
+        dirty,
+        scanned: BTreeSet::new(),
+        seen: Vec::new(),
+    };
+    let dirs: Vec<ObjectId> = dirty
+        .entries
+        .keys()
+        .filter_map(|e| {
+            if let Entry::Names(id) = e {
+                Some(*id)
+            } else {
+                None
+            }
+        })
+        .collect();
+    if dirty.is_everything() {
+        scan_everything(&mut survey)?;
+    }
+    for id in dirs {
+        let nodes = survey.nodes(id)?;
+        if !nodes.is_empty() {
+            survey.scan(id, nodes)?;
+        }
+    }
+    let mut claims = claims(&survey);
+    for rename in &dirty.renames {
+        roll_forward(&survey, &mut claims, rename);
+    }
+    Ok(names(&survey, claims))
+}
+
+fn scan_everything(survey: &mut Survey<'_>) -> Result<()> {
+    let nodes = survey.nodes(ObjectId::ROOT)?;
+    survey.scan(ObjectId::ROOT, nodes)
+}
+
+type Claims = BTreeMap<Spot, BTreeSet<ObjectId>>;
+
+/// Where each object is to be: a file where its decider has it, a directory where the lowest voter
+/// that has it anywhere does.
+fn claims(survey: &Survey<'_>) -> Claims {
+    let mut lowest: BTreeMap<ObjectId, StoreIndex> = BTreeMap::new();
+    for seen in survey.seen.iter().filter(|s| s.kind == Kind::Dir) {
+        let store = lowest.entry(seen.label.id).or_insert(seen.voter);
+        *store = (*store).min(seen.voter);
+    }
+    let mut claims = Claims::new();
+    for seen in &survey.seen {
+        let is_dir = seen.kind == Kind::Dir;
+        let decides = if is_dir {
+            lowest.get(&seen.label.id) == Some(&seen.voter)
+        } else {
+            decider(survey.voters, &seen.label, false) == Some(seen.voter)
+        };
+        if decides {
+            claims
+                .entry(seen.spot.clone())
+                .or_default()
+                .insert(seen.label.id);
+        }
+    }
+    claims
+}
+
+/// Completes a rename that any voter has done, unless the mover has moved on since.
+fn roll_forward(survey: &Survey<'_>, claims: &mut Claims, rename: &Rename) {
+    let from: Spot = (
+        rename.from,
+        OsStr::from_bytes(&rename.from_name).to_os_string(),
+    );
+    let to: Spot = (rename.to, OsStr::from_bytes(&rename.to_name).to_os_string());
+    if !survey.has(&to, rename.moving) {
+        return;
+    }
+    let elsewhere = claims
+        .iter()
+        .any(|(spot, ids)| *spot != from && *spot != to && ids.contains(&rename.moving));
+    if elsewhere {
+        return;
+    }
+    if let Some(ids) = claims.get_mut(&from) {
+        ids.remove(&rename.moving);
+    }
+    let at_target = claims.entry(to).or_default();
+    at_target.remove(&rename.target);
+    at_target.insert(rename.moving);
+    if rename.exchange {
+        claims.entry(from).or_default().insert(rename.target);
+    }
+}
+
+fn names(survey: &Survey<'_>, claims: Claims) -> Decided {
+    let mut decided = Decided::default();
+    decided.names = survey
+        .scanned
+        .iter()
+        .map(|dir| (*dir, Names::new()))
+        .collect();
+    let mut kept = BTreeSet::new();
+    for ((dir, name), ids) in claims {
+        // Ids grow with time: the younger object was made after the older one had left the name.
+        let Some(id) = ids.last().copied() else {
+            continue;
+        };
+        kept.insert(id);
+        if ids.len() > 1 {
+            decided
+                .losers
+                .extend(ids.iter().copied().filter(|i| *i != id));
+            tracing::warn!(
+                name = %name.display(),
+                kept = id.0,
+                "two objects claimed one name after a crash; the older one is kept aside"
+            );
+        }
+        if let Some(wanted) = wanted(survey, id) {
+            decided.names.entry(dir).or_default().insert(name, wanted);
+        }
+    }
+    decided.losers.retain(|id| !kept.contains(id));
+    decided
+}
+
+/// The object with its source: the decider's copy, or any where the decider does not have it.
+fn wanted(survey: &Survey<'_>, id: ObjectId) -> Option<Wanted> {
+    let mut of_id = survey.seen.iter().filter(|s| s.label.id == id).peekable();
+    let first = *of_id.peek()?;
+    let decides = decider(survey.voters, &first.label, first.kind == Kind::Dir);
+    let source = of_id.find(|s| Some(s.voter) == decides).unwrap_or(first);
+    Some(Wanted {
+        label: source.label,
+        kind: source.kind,
+        source: (source.voter, source.node.clone()),
+    })
+}

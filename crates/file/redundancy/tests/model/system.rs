@@ -1,0 +1,38 @@
+//! What the harness drives: anything that makes one tree out of several stores.
+
+use anyhow::Result;
+use holdfast_redundancy::store::sim::SimStore;
+use mount::Layer;
+use std::sync::Arc;
+
+/// How to start one.
+pub(crate) trait System {
+    /// Number of stores.
+    fn stores(&self) -> usize;
+    /// Copies of each file.
+    fn copies(&self) -> usize;
+    /// Whether it goes on when one store fails.
+    fn tolerates_loss(&self) -> bool;
+    /// Whether a checkpoint makes everything durable.
+    fn checkpoint_syncs(&self) -> bool;
+    /// A run begins, on new stores.
+    fn begin(&self) {}
+    /// Starts on stores that may be empty, used, or (`None`) missing.
+    fn open(&self, stores: &[Option<Arc<SimStore>>]) -> Result<Box<dyn Running>>;
+}
+
+/// One that runs.
+pub(crate) trait Running {
+    /// Its tree.
+    fn layer(&self) -> &dyn Layer;
+    /// Ends the bookkeeping of past writes.
+    fn checkpoint(&self) -> Result<()>;
+    /// Stops in good order: everything is durable.
+    fn shutdown(self: Box<Self>) -> Result<()>;
+    /// Whether every store holds all that it should.
+    fn in_sync(&self) -> bool;
+    /// Brings every present store up to date before it returns.
+    fn resync(&self) -> Result<()>;
+    /// A store that has come back, or a new one in its place.
+    fn attach(&self, index: usize, store: Arc<SimStore>) -> Result<()>;
+}

@@ -1,0 +1,64 @@
+//! `holdfast bench NAME`: our side and a peer's on the same data in one run.
+//!
+//! Each part registers its own in [`BENCHES`], with its own options. Every one takes `--quick`
+//! and `--json FILE`, and reports rows of the form that docs/benchmarks.md describes.
+
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
+
+mod fio;
+mod gluster;
+mod load;
+mod memory;
+mod ours;
+mod process;
+mod redundancy;
+pub mod row;
+mod tree;
+
+/// One benchmark.
+pub struct Bench {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it measures against what, in a line.
+    pub about: &'static str,
+    /// Adds its options: `Args::augment_args` of its struct of options.
+    pub options: fn(Command) -> Command,
+    /// Runs it and reports.
+    pub run: fn(&ArgMatches) -> anyhow::Result<()>,
+}
+
+/// All benchmarks.
+pub static BENCHES: &[Bench] = &[Bench {
+    name: redundancy::NAME,
+    about: "Files through the mount, beside the bare directory below and GlusterFS",
+    options: redundancy::Args::augment_args,
+    run: |matches| redundancy::run(&redundancy::Args::from_arg_matches(matches)?),
+}];
+
+/// The command with one subcommand for each benchmark.
+pub fn command(bench: Command) -> Command {
+    BENCHES.iter().fold(bench, |command, one| {
+        command.subcommand((one.options)(Command::new(one.name).about(one.about)))
+    })
+}
+
+/// Runs the one that was named.
+///
+/// # Errors
+/// It could not be run.
+pub fn run(matches: &ArgMatches) -> Outcome<Exit> {
+    let named = matches.subcommand().and_then(|(name, options)| {
+        let bench = BENCHES.iter().find(|bench| bench.name == name)?;
+        Some((bench, options))
+    });
+    let Some((bench, options)) = named else {
+        let rows = BENCHES.iter().map(|bench| (bench.name, bench.about));
+        return crate::screen::print(&crate::cli::table("benchmarks", rows)).map(|()| Exit::Done);
+    };
+    (bench.run)(options).map_err(|error| {
+        Failure::unexpected(format_args!("bench {}", bench.name), &format!("{error:#}"))
+    })?;
+    Ok(Exit::Done)
+}

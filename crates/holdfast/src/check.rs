@@ -1,0 +1,136 @@
+//! `holdfast check`: compares all copies, read-only.
+
+use crate::config::InForce;
+use crate::control::{Answer, Request, TIME_LIMIT, client};
+use crate::engine::{self, CheckReport};
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::preflight::{self, Machine};
+use crate::screen::{self, Bar};
+use crate::units;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often a running comparison is asked how far it is.
+const POLL: Duration = Duration::from_millis(250);
+
+/// Compares, through the running holdfast where one serves the mount.
+///
+/// # Errors
+/// The stores cannot be opened, or the comparison broke off. Copies that differ are no error
+/// here: the exit code says so.
+pub fn run(in_force: &InForce, runtime: &Path, json: bool) -> Outcome<Exit> {
+    let config = &in_force.settings.redundancy;
+    preflight::need_root(&Machine::look())?;
+    let mut bar = Bar::new("comparing");
+    let mount = meant(in_force, runtime)?;
+    let report = match client::ask(runtime, &mount, &Request::Check, TIME_LIMIT) {
+        Ok(_) => follow(runtime, &mount, &mut bar)?,
+        Err(failure) if failure.exit == Exit::NotRunning => {
+            preflight::check_stores(in_force)?;
+            engine::check(config, &mut |progress| {
+                bar.show(progress);
+                true
+            })?
+        }
+        Err(failure) => return Err(failure),
+    };
+    drop(bar);
+    if json {
+        screen::print_json(&report)?;
+    } else {
+        screen::print(&text(&report))?;
+    }
+    Ok(if report.differences == 0 {
+        Exit::Done
+    } else {
+        Exit::Differences
+    })
+}
+
+/// The mount to compare: where neither mount nor stores are configured, the one that is served.
+fn meant(in_force: &InForce, runtime: &Path) -> Outcome<PathBuf> {
+    let configured = &in_force.settings.redundancy.mount;
+    if !in_force.is_default("mount") || !in_force.is_default("stores") {
+        return Ok(configured.clone());
+    }
+    match client::choose(runtime, None) {
+        Err(failure) if failure.exit == Exit::NotRunning => Ok(configured.clone()),
+        other => other,
+    }
+}
+
+fn follow(runtime: &Path, mount: &Path, bar: &mut Bar) -> Outcome<CheckReport> {
+    loop {
+        match client::ask(runtime, mount, &Request::CheckProgress, TIME_LIMIT)? {
+            Answer::Checking(progress) => bar.show(&progress),
+            Answer::Checked(report) => return Ok(report),
+            other => return Err(Failure::unexpected("check", &format!("{other:?}"))),
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// The report for people.
+pub fn text(report: &CheckReport) -> String {
+    let mut text = format!(
+        "compared {} ({})\n",
+        units::plural(report.objects, "object"),
+        units::bytes(report.bytes)
+    );
+    for index in &report.absent {
+        // Writing to a String cannot fail.
+        let _ok = writeln!(text, "store {index} was not there to be compared");
+    }
+    if report.differences == 0 {
+        text.push_str("all copies are equal\n");
+        return text;
+    }
+    let _ok = writeln!(
+        text,
+        "{} found:",
+        units::plural(report.differences, "difference")
+    );
+    for one in &report.shown {
+        let stores: Vec<String> = one.stores.iter().map(u8::to_string).collect();
+        let (path, stores) = (one.path.display(), stores.join(", "));
+        let _ok = writeln!(text, "  {path}: {} on store {stores}", one.detail);
+    }
+    let more = report.differences.saturating_sub(report.shown.len() as u64);
+    if more > 0 {
+        let _ok = writeln!(text, "  and {} more", units::count(more));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Difference;
+
+    #[test]
+    fn differences_are_named() {
+        let report = CheckReport {
+            objects: 1234,
+            bytes: 5_000_000,
+            differences: 3,
+            shown: vec![Difference {
+                path: "/docs/a".into(),
+                stores: vec![1, 2],
+                detail: "content at 4096".to_owned(),
+            }],
+            absent: vec![2],
+        };
+        insta::assert_snapshot!(text(&report));
+    }
+
+    #[test]
+    fn equal_copies_are_said_to_be_equal() {
+        let report = CheckReport {
+            objects: 1,
+            ..CheckReport::default()
+        };
+        insta::assert_snapshot!(text(&report));
+    }
+}

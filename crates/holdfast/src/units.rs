@@ -1,0 +1,91 @@
+//! Numbers as people read them.
+
+/// Bytes in binary units, three or four digits: `80.1 GiB`.
+pub fn bytes(value: u64) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let mut scaled = value as f64;
+    let mut unit = UNITS[0];
+    for next in &UNITS[1..] {
+        if scaled < 1000.0 {
+            break;
+        }
+        scaled /= 1024.0;
+        unit = next;
+    }
+    if unit == UNITS[0] {
+        format!("{value} B")
+    } else {
+        format!("{scaled:.1} {unit}")
+    }
+}
+
+/// A whole number with commas: `1,234,567`.
+pub fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Seconds in the two largest units: `3 h 12 min`.
+pub fn duration(seconds: u64) -> String {
+    let (days, hours) = (seconds / 86_400, seconds / 3600 % 24);
+    let (minutes, rest) = (seconds / 60 % 60, seconds % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{rest} s"),
+        (0, 0, _) => format!("{minutes} min {rest} s"),
+        (0, ..) => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h"),
+    }
+}
+
+/// `text` in at most `width` characters; what is cut is at the front, where paths say least.
+pub fn shorten(text: &str, width: usize) -> String {
+    let length = text.chars().count();
+    if length <= width {
+        return text.to_owned();
+    }
+    let kept = width.saturating_sub(3);
+    let tail: String = text.chars().skip(length - kept).collect();
+    format!("...{tail}")
+}
+
+/// `1 store`, `2 stores`.
+pub fn plural(value: u64, noun: &str) -> String {
+    let ending = if value == 1 { "" } else { "s" };
+    format!("{} {noun}{ending}", count(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_read_well() {
+        assert_eq!(bytes(0), "0 B");
+        assert_eq!(bytes(999), "999 B");
+        assert_eq!(bytes(1024), "1.0 KiB");
+        assert_eq!(bytes(86_007_719_731), "80.1 GiB");
+        assert_eq!(bytes(u64::MAX), "16.0 EiB");
+    }
+
+    #[test]
+    fn counts_and_times_read_well() {
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(count(999), "999");
+        assert_eq!(duration(59), "59 s");
+        assert_eq!(duration(61), "1 min 1 s");
+        assert_eq!(duration(90_000), "1 d 1 h");
+    }
+
+    #[test]
+    fn long_paths_lose_their_front() {
+        assert_eq!(shorten("/a/b", 10), "/a/b");
+        assert_eq!(shorten("/0123456789", 8), "...56789");
+    }
+}

@@ -1,0 +1,183 @@
+//! `holdfast up`: serve a mount in the foreground until told to stop.
+
+use crate::config::InForce;
+use crate::control::place::Place;
+use crate::control::server::{Down, Server};
+use crate::engine::{self, Engine, Event, OnEvent};
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::preflight::{self, Machine};
+use crate::{mounts, notify, screen};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+mod report;
+#[cfg(test)]
+mod tests;
+
+/// What wakes the main thread.
+enum Wake {
+    Signal(i32),
+    Down(Down),
+    Engine(Event),
+}
+
+/// Signals that end the process at once, counted from the first.
+const SIGNALS_TO_ABANDON: u32 = 3;
+
+/// Serves until a signal, `holdfast down`, or the end of the mount.
+///
+/// # Errors
+/// What stops a start, or a stop that could not make everything durable.
+pub fn run(in_force: &InForce, runtime: &Path) -> Outcome<()> {
+    let config = &in_force.settings.redundancy;
+    // The mount must not be kept busy, nor a directory held, by where this was started.
+    std::env::set_current_dir("/").map_err(|error| Failure::unexpected("/", &error))?;
+    let machine = Machine::look();
+    let pre_check = preflight::check(in_force, &machine);
+    if matches!(&pre_check, Err(failure) if failure.exit == Exit::NoPermission) {
+        return pre_check.map(drop);
+    }
+    let plan = pre_check?;
+    let place = Place::take(runtime, &config.mount)?;
+    let (wake, woken) = channel();
+    let signals = Signals::forward(&wake)?;
+    plan.carry_out()?;
+    let events = wake.clone();
+    let on_event: OnEvent = Arc::new(move |event| {
+        // The main thread ends only after the engine has.
+        let _ended = events.send(Wake::Engine(event));
+    });
+    let starting = report::Starting::begin("opening the stores");
+    let engine = engine::open(config, on_event)?;
+    let listener = place.listen()?;
+    engine.start(&config.mount)?;
+    starting.end();
+    let on_down = Box::new(move |down| {
+        let _ended = wake.send(Wake::Down(down));
+    });
+    let server = Server::start(listener, engine.clone(), on_down)?;
+    let status = engine.status();
+    screen::print(&report::text(&status, &plan.notes))?;
+    notify::ready(&report::line(&status));
+    let outcome = serve(engine.as_ref(), &woken, &config.mount);
+    server.stop();
+    drop(signals);
+    drop(place);
+    outcome?;
+    screen::print(&format!(
+        "stopped: {} is unmounted, everything is on its stores\n",
+        config.mount.display()
+    ))
+}
+
+fn serve(engine: &dyn Engine, woken: &Receiver<Wake>, mount: &Path) -> Outcome<()> {
+    while let Ok(wake) = woken.recv() {
+        match wake {
+            Wake::Signal(signal) => {
+                let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
+                screen::print(&format!("\nstopping ({name}): making everything durable\n"))?;
+                notify::stopping();
+                return engine.stop(true);
+            }
+            Wake::Down(Down { force, reply }) => {
+                let outcome = stop_for(engine, force, mount);
+                let ended = outcome.is_ok();
+                // Whoever asked may have given up waiting.
+                let _gone = reply.send(outcome);
+                if ended {
+                    return Ok(());
+                }
+            }
+            Wake::Engine(Event::Unmounted) => {
+                screen::print(&format!(
+                    "{} was unmounted from outside: stopping\n",
+                    mount.display()
+                ))?;
+                notify::stopping();
+                return engine.stop(true);
+            }
+            Wake::Engine(Event::Store { index, text }) => {
+                screen::print(&format!("store {index}: {text}\n"))?;
+                notify::status(&report::line(&engine.status()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Stops on request; a refusal because of users names them.
+fn stop_for(engine: &dyn Engine, force: bool, mount: &Path) -> Outcome<()> {
+    engine
+        .stop(force)
+        .inspect(|()| notify::stopping())
+        .map_err(|failure| {
+            if failure.exit == Exit::MountBusy {
+                busy(mount, &mounts::users(mount, 5))
+            } else {
+                failure
+            }
+        })
+}
+
+/// Programs use the mount.
+pub fn busy(mount: &Path, users: &[String]) -> Failure {
+    let by = if users.is_empty() {
+        "programs".to_owned()
+    } else {
+        users.join(", ")
+    };
+    Failure {
+        what: format!("{} is in use by {by}", mount.display()),
+        safe: "it goes on as before".to_owned(),
+        next: format!(
+            "end those programs and try again\n\
+             or stop all the same: `holdfast down --force {}`",
+            mount.display()
+        ),
+        exit: Exit::MountBusy,
+    }
+}
+
+/// Turns SIGINT and SIGTERM into wakes until dropped.
+struct Signals {
+    handle: signal_hook::iterator::Handle,
+}
+
+impl Signals {
+    fn forward(wake: &Sender<Wake>) -> Outcome<Signals> {
+        let fault = |error: std::io::Error| Failure::unexpected("signals", &error);
+        let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).map_err(fault)?;
+        let handle = signals.handle();
+        let wake = wake.clone();
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || {
+                for (seen, signal) in (1..).zip(signals.forever()) {
+                    if seen == SIGNALS_TO_ABANDON {
+                        eprintln!("ended without a clean stop; what was synced is on its stores");
+                        std::process::exit(i32::from(Exit::Failed.number()));
+                    }
+                    if seen > 1 {
+                        eprintln!("still stopping; once more ends at once, without a clean stop");
+                    } else if wake.send(Wake::Signal(signal)).is_err() {
+                        return;
+                    }
+                }
+            })
+            .map_err(fault)?;
+        Ok(Signals { handle })
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        self.handle.close();
+    }
+}
+
+/// How long a start may take before it says that it is still at it.
+const QUIET: Duration = Duration::from_secs(1);

@@ -1,0 +1,104 @@
+//! What `holdfast up` prints when it serves.
+
+use super::QUIET;
+use crate::status::table;
+use crate::units::{bytes, shorten};
+use redundancy::status::Status;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+/// The start-up report.
+pub(super) fn text(status: &Status, notes: &[String]) -> String {
+    let mut text = format!(
+        "holdfast {} protects {}\n  set       {}, generation {}\n",
+        env!("CARGO_PKG_VERSION"),
+        status.mount,
+        status.set,
+        status.generation
+    );
+    for store in &status.stores {
+        let space = if store.total_bytes == 0 {
+            String::new()
+        } else {
+            let (free, total) = (bytes(store.free_bytes), bytes(store.total_bytes));
+            format!("  {free} free of {total}")
+        };
+        text.push_str(&format!(
+            "  store {:<2}  {:<28}  {:<10}{space}\n",
+            store.index,
+            shorten(&store.path, 28),
+            table::state(store.state)
+        ));
+        if !store.detail.is_empty() {
+            text.push_str(&indented("            ", &store.detail));
+        }
+    }
+    text.push_str(&format!("  {}\n", line(status)));
+    for note in notes {
+        text.push_str(&indented("  note      ", note));
+    }
+    let mount = &status.mount;
+    text.push_str(&format!(
+        "  use it    as any directory: {mount}\n\
+         \x20 status    holdfast status --mount {mount}\n\
+         \x20 stop      holdfast down {mount}   (or Ctrl-C here)\n"
+    ));
+    text
+}
+
+/// `text` in lines of at most 80 columns, the first behind `head`.
+fn indented(head: &str, text: &str) -> String {
+    let mut shown = String::new();
+    for (at, line) in table::wrap(text, 80 - head.len()).iter().enumerate() {
+        let front = if at == 0 { head } else { "" };
+        shown.push_str(&format!("{front:width$}{line}\n", width = head.len()));
+    }
+    shown
+}
+
+/// One line for `systemctl status`.
+pub(super) fn line(status: &Status) -> String {
+    let (redundancy, copies) = table::facts(status);
+    format!("{redundancy}; {copies}")
+}
+
+/// Says that a start is still under way, once it has taken over a second.
+pub(super) struct Starting {
+    done: Sender<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Starting {
+    pub(super) fn begin(what: &'static str) -> Starting {
+        let (done, ended) = channel::<()>();
+        let thread = std::thread::spawn(move || {
+            let mut seconds = 0;
+            while ended
+                .recv_timeout(QUIET)
+                .is_err_and(|why| why == std::sync::mpsc::RecvTimeoutError::Timeout)
+            {
+                seconds += QUIET.as_secs();
+                if seconds.is_power_of_two() {
+                    eprintln!("holdfast: {what}, {seconds} s so far");
+                }
+            }
+        });
+        Starting {
+            done,
+            thread: Some(thread),
+        }
+    }
+
+    pub(super) fn end(self) {}
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        // It has ended where nobody listens any more.
+        let _ended = self.done.send(());
+        if let Some(thread) = self.thread.take() {
+            // A panic there was reported on standard error already.
+            let _reported = thread.join();
+        }
+    }
+}
