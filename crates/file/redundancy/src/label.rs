@@ -151,3 +151,17 @@ impl Label {
         })
     }
 }
+
+impl Label {
+    /// The fields as lines for people.
+    pub fn fields(&self) -> Vec<codec::Field> {
+        let copies: Vec<String> = self.copies.iter().map(|s| s.0.to_string()).collect();
+        let field = |name: &str, value| (name.to_owned(), value);
+        vec![
+            field("object", self.id.0.to_string()),
+            field("home store", self.home.0.to_string()),
+            field("copies on stores", copies.join(", ")),
+            field("set", format!("{:016x}...", self.set.swap_bytes())),
+        ]
+    }
+}

@@ -5,7 +5,8 @@ use crate::{Corruption, kind, object};
 /// A name and a value as text.
 pub type Field = (String, String);
 
-/// The fields of a sealed object, its payload as hexadecimal (the first 64 bytes).
+/// The fields of a sealed object, its payload as hexadecimal (the first 64 bytes). A file whose
+/// first block alone is sealed has its own way to be shown; [`crate::object_kind`] tells.
 ///
 /// # Errors
 /// What is wrong with the bytes.

@@ -107,8 +107,16 @@ pub fn open_object<'a>(
     Ok(object)
 }
 
-/// Verifies an object of any kind.
-pub(crate) fn open_any(bytes: &[u8]) -> Result<Object<'_>, Corruption> {
+/// The kind of an object whose header verifies; the payload is not looked at. For a reader who
+/// does not know what a file is.
+///
+/// # Errors
+/// What is wrong with the header.
+pub fn object_kind(bytes: &[u8]) -> Result<u16, Corruption> {
+    open_header(bytes).map(|(raw, _)| raw.kind.get())
+}
+
+fn open_header(bytes: &[u8]) -> Result<(&RawHeader, &[u8]), Corruption> {
     let (raw, rest) = RawHeader::ref_from_prefix(bytes).map_err(|_| Corruption {
         what: "bytes of an object header",
         offset: 0,
@@ -116,6 +124,12 @@ pub(crate) fn open_any(bytes: &[u8]) -> Result<Object<'_>, Corruption> {
         found: bytes.len() as u64,
     })?;
     raw.verify()?;
+    Ok((raw, rest))
+}
+
+/// Verifies an object of any kind.
+pub(crate) fn open_any(bytes: &[u8]) -> Result<Object<'_>, Corruption> {
+    let (raw, rest) = open_header(bytes)?;
     let length = raw.payload_bytes.get();
     let short = Corruption {
         what: "bytes of the payload",

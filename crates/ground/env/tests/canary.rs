@@ -70,6 +70,10 @@ fn repair(dir: &dyn Dir, records: &[Vec<u8>]) {
 }
 
 fn run(bug: Bug) -> Result<Report, Failure> {
+    run_with(bug, &Options::new(0xca9a))
+}
+
+fn run_with(bug: Bug, options: &Options) -> Result<Report, Failure> {
     let workload = |world: &World, done: &holdfast_env::sim::crash::Notes<u8>| {
         let dir = world.dir("d");
         let disk: Arc<dyn Disk> = dir.open("log", Open::Create(SLOTS * SLOT_BYTES)).unwrap();
@@ -81,7 +85,7 @@ fn run(bug: Bug) -> Result<Report, Failure> {
             done.note(number);
         }
     };
-    search(&Options::new(0xca9a), workload, |world, done| {
+    search(options, workload, |world, done| {
         let found = recover(world.dir("d").as_ref(), bug);
         let committed = done.last().copied().unwrap_or(0);
         if found.len() < usize::from(committed) {
@@ -146,7 +150,11 @@ fn a_bug_of_ordering_needs_two_unsynced_writes_and_is_found_then() {
 
 #[test]
 fn a_failure_replays_from_what_it_printed() {
-    let first = run(Bug::AcceptsTorn).unwrap_err();
-    let second = run(Bug::AcceptsTorn).unwrap_err();
-    assert_eq!(first, second);
+    for bug in [Bug::ForgetsSync, Bug::AcceptsTorn, Bug::RepairsHalf] {
+        let failure = run(bug).unwrap_err();
+        assert_eq!(run(bug).unwrap_err(), failure);
+        let mut options = Options::new(failure.seed);
+        options.only = Some((failure.cut, failure.sample));
+        assert_eq!(run_with(bug, &options).unwrap_err(), failure);
+    }
 }

@@ -159,6 +159,8 @@ fn a_full_a_read_only_and_an_absent_store_say_so() {
     world.set_read_only(true);
     assert_eq!(disk.write_at(0, b"x"), Err(Errno::ROFS));
     assert_eq!(dir.remove("f"), Err(Errno::ROFS));
+    assert_eq!(dir.open("f", Open::Write).err(), Some(Errno::ROFS));
+    dir.open("f", Open::Read).unwrap();
     assert_eq!(dir.read("f").unwrap(), vec![1; 8000]);
     world.set_read_only(false);
 

@@ -63,8 +63,25 @@ impl Log {
         id: LogId,
         options: Options,
     ) -> Result<(Log, Vec<Record>)> {
-        let (segments, records, next) = recover(&dir, name, id, options)?;
-        Ok((Log::new(segments, next), records))
+        let mut records = Vec::new();
+        let log = Log::open_each(dir, name, id, options, &mut |record| records.push(record))?;
+        Ok((log, records))
+    }
+
+    /// As [`Log::open`], for a log that may not fit in memory: calls `each` for every record in
+    /// order. Memory holds one segment at a time.
+    ///
+    /// # Errors
+    /// As [`Log::open`]; `each` may have seen the records before the damage.
+    pub fn open_each(
+        dir: Arc<dyn Dir>,
+        name: &str,
+        id: LogId,
+        options: Options,
+        each: &mut dyn FnMut(Record),
+    ) -> Result<Log> {
+        let (segments, next) = recover(&dir, name, id, options, each)?;
+        Ok(Log::new(segments, next))
     }
 
     fn new(segments: Segments, next: Sequence) -> Log {

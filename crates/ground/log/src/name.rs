@@ -21,6 +21,9 @@ impl State {
     }
 }
 
+/// No log reaches this number; what a file name says beyond it is not ours.
+const NUMBER_MAX: u64 = 1 << 63;
+
 /// The file name of segment `number`.
 pub(crate) fn file_name(log: &str, number: u64, state: State) -> String {
     format!("{log}.{number:016x}.{}", state.suffix())
@@ -33,7 +36,8 @@ pub(crate) fn parse(log: &str, file: &str) -> Option<(u64, State)> {
     let state = [State::New, State::Live, State::Spare]
         .into_iter()
         .find(|state| state.suffix() == suffix)?;
-    (file_name(log, number, state) == file).then_some((number, state))
+    let ours = number <= NUMBER_MAX && file_name(log, number, state) == file;
+    ours.then_some((number, state))
 }
 
 #[cfg(test)]
@@ -51,6 +55,7 @@ mod tests {
             "journal.000000000000002A.segment",
             "journal.+00000000000002a.segment",
             "journal.000000000000002a.old",
+            "journal.ffffffffffffffff.spare",
             "journal2.000000000000002a.segment",
         ] {
             assert_eq!(parse("journal", other), None, "{other}");

@@ -52,13 +52,15 @@ impl Files {
     }
 }
 
-/// Reads all segments. Returns them, the records in order, and the sequence after the last.
+/// Reads all segments and calls `each` for every record in order. Returns the segments and the
+/// sequence after the last record.
 pub(crate) fn recover(
     dir: &Arc<dyn Dir>,
     log: &str,
     id: LogId,
     options: Options,
-) -> Result<(Segments, Vec<Record>, Sequence)> {
+    each: &mut dyn FnMut(Record),
+) -> Result<(Segments, Sequence)> {
     let mut segments = Segments::new(dir.clone(), log, id, options)?;
     let files = Files::find(dir.as_ref(), log)?;
     let mut headers = Vec::with_capacity(files.live.len());
@@ -70,13 +72,12 @@ pub(crate) fn recover(
     })?;
     sync(dir.as_ref(), &file_name(log, newest.number, State::Live))?;
 
-    let mut records = Vec::new();
     let mut next = headers
         .first()
         .map_or(Sequence::FIRST, |header| header.first);
     for (index, header) in headers.iter().enumerate() {
         let limit = headers.get(index + 1).map(|following| following.first);
-        next = read_records(dir.as_ref(), log, header, next, limit, &mut records)?;
+        next = read_records(dir.as_ref(), log, header, next, limit, each)?;
         segments.add_live(Live {
             number: header.number,
             first: header.first,
@@ -84,7 +85,7 @@ pub(crate) fn recover(
         });
     }
     files.settle(dir.as_ref(), log, &mut segments)?;
-    Ok((segments, records, next))
+    Ok((segments, next))
 }
 
 /// Makes durable what a process that was killed had written and not yet synced: what recovery
@@ -96,7 +97,7 @@ fn sync(dir: &dyn Dir, file: &str) -> Result<()> {
     disk.sync().map_err(LogError::io("syncing", file))
 }
 
-/// Adds the records of one segment, the first of which must be `next`, and all those before
+/// Calls `each` for the records of one segment, the first of which must be `next`, and all those before
 /// `limit` must be there. Returns the sequence after the last.
 fn read_records(
     dir: &dyn Dir,
@@ -104,7 +105,7 @@ fn read_records(
     header: &SegmentHeader,
     next: Sequence,
     limit: Option<Sequence>,
-    records: &mut Vec<Record>,
+    each: &mut dyn FnMut(Record),
 ) -> Result<Sequence> {
     let file = file_name(log, header.number, State::Live);
     if header.first != next {
@@ -129,11 +130,13 @@ fn read_records(
     {
         return Err(missing(&file, limit, found.next));
     }
-    records.extend(found.frames.iter().map(|frame| Record {
-        sequence: Sequence(frame.header.sequence),
-        kind: frame.header.kind,
-        payload: frame.payload.to_vec(),
-    }));
+    for frame in &found.frames {
+        each(Record {
+            sequence: Sequence(frame.header.sequence),
+            kind: frame.header.kind,
+            payload: frame.payload.to_vec(),
+        });
+    }
     Ok(found.next)
 }
 

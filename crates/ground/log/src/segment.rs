@@ -11,6 +11,9 @@ pub const SEGMENT_BYTES_MIN: u64 = 2 * BLOCK_BYTES as u64;
 /// Most bytes of a segment; recovery holds one in memory.
 pub const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 
+/// No segment begins behind this record: it leaves room to count on.
+const SEQUENCE_MAX: Sequence = Sequence(1 << 63);
+
 /// Version of the segment header's payload and of the frames behind it.
 pub const SEGMENT_VERSION: u16 = 1;
 
@@ -85,8 +88,14 @@ impl SegmentHeader {
             first: Sequence(raw.first.get()),
             segment_bytes: raw.segment_bytes.get(),
         };
-        if header.first < Sequence::FIRST {
-            return Err(wrong("first record of the segment", 64, 1, 0));
+        if !(Sequence::FIRST..=SEQUENCE_MAX).contains(&header.first) {
+            let found = header.first.0;
+            return Err(wrong(
+                "first record of the segment",
+                64,
+                SEQUENCE_MAX.0,
+                found,
+            ));
         }
         Ok(header)
     }

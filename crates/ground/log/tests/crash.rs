@@ -87,7 +87,11 @@ fn check(world: &World, events: &[Event]) -> Result<(), String> {
     let opened = Log::open(world.dir("store"), "j", ID, OPTIONS);
     let (log, records) = match opened {
         Ok(opened) => opened,
-        Err(LogError::Missing { .. }) if events.is_empty() => return Ok(()),
+        Err(LogError::Missing { .. }) if events.is_empty() => {
+            // A creation that the crash cut must not stand in the way of another.
+            let made = Log::create(world.dir("store"), "j", ID, OPTIONS);
+            return made.map(drop).map_err(|error| error.to_string());
+        }
         Err(error) => return Err(format!("{error}")),
     };
     let (mut appended, mut committed, mut truncated) = (0, 0, 1);

@@ -191,6 +191,22 @@ fn a_misdirected_write_is_found() {
 }
 
 #[test]
+fn a_disk_that_cannot_be_read_fails_the_open_and_changes_nothing() {
+    use env::errno::{Errno, ErrorKind};
+    use env::sim::{Effect, Operation, Trouble};
+    for passed in 0..6 {
+        let world = written(40, 1);
+        let read = Trouble::new(Operation::Read, Effect::Fail(Errno::IO)).named("segment");
+        world.plan(read.after(2 * passed + 1));
+        assert_eq!(
+            open(&world).expect_err("unreadable").kind(),
+            ErrorKind::Fatal
+        );
+        assert_eq!(open(&world).unwrap().len(), 40);
+    }
+}
+
+#[test]
 fn a_segment_is_printed_for_people() {
     let world = written(3, 1);
     let name = segments(&world).remove(0);

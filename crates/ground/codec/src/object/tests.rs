@@ -43,6 +43,15 @@ fn another_identity_is_refused_and_named() {
 }
 
 #[test]
+fn the_kind_is_told_from_the_header_alone() {
+    let mut bytes = seal_object(1, 3, &IDENTITY, b"pages");
+    bytes[66] ^= 1;
+    assert_eq!(object_kind(&bytes), Ok(1));
+    bytes[10] ^= 1;
+    assert!(object_kind(&bytes).is_err());
+}
+
+#[test]
 fn padding_is_zeros_or_corrupt() {
     let mut bytes = seal_object(1, 3, &IDENTITY, b"pages");
     bytes.resize(4096, 0);

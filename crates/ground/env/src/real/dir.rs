@@ -68,7 +68,8 @@ impl RealDir {
     }
 
     fn write_temporary(&self, name: &str, content: &[u8]) -> Result<()> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let mode = Mode::RUSR | Mode::WUSR;
         let file = uninterrupted(|| openat(&self.fd, name, flags, mode))?;
         write_all(&file, 0, content)?;

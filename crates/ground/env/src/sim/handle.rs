@@ -84,7 +84,11 @@ impl Dir for SimDir {
         } else {
             let (machine, fails) = self.begin(Operation::Open, name)?;
             fails.map_or(Ok(()), Err)?;
-            self.find(&machine, name)?
+            let inode = self.find(&machine, name)?;
+            if how != Open::Read {
+                machine.check_writable()?;
+            }
+            inode
         };
         Ok(Arc::new(SimDisk {
             world: self.world.clone(),

@@ -232,8 +232,8 @@ impl Machine {
         }
         let reads = [Operation::Open, Operation::Read, Operation::List];
         let syncs = [Operation::Sync, Operation::SyncDir];
-        if self.read_only && !reads.contains(&operation) && !syncs.contains(&operation) {
-            return Err(Errno::ROFS);
+        if !reads.contains(&operation) && !syncs.contains(&operation) {
+            self.check_writable()?;
         }
         let mut effect = None;
         for trouble in &mut self.troubles {
@@ -245,6 +245,15 @@ impl Machine {
         }
         self.troubles.retain(|trouble| !trouble.is_over());
         Ok(effect)
+    }
+
+    /// EROFS where nothing may change.
+    pub(super) fn check_writable(&self) -> Result<()> {
+        if self.read_only {
+            Err(Errno::ROFS)
+        } else {
+            Ok(())
+        }
     }
 
     /// ENOSPC where `more` bytes do not fit.

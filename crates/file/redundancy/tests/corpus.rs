@@ -1,0 +1,20 @@
+//! The fuzz targets of this crate, over the inputs that were kept.
+
+extern crate holdfast_redundancy as redundancy;
+
+#[path = "../../../ground/codec/tests/support/corpus.rs"]
+mod corpus;
+#[path = "../../../../fuzz/checks/label.rs"]
+mod label;
+#[path = "../../../../fuzz/checks/store_header.rs"]
+mod store_header;
+
+#[test]
+fn labels() {
+    corpus::replay("label", label::check);
+}
+
+#[test]
+fn store_headers() {
+    corpus::replay("store_header", store_header::check);
+}
