@@ -200,6 +200,19 @@ fn a_mount_in_use_is_busy_and_dropping_it_lets_the_user_finish() {
 }
 
 #[test]
+fn a_mount_over_ours_is_left_alone() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let session = start(&Arc::default(), place.path(), &Options::default());
+    let flags = rustix::mount::MountFlags::empty();
+    rustix::mount::mount("none", place.path(), c"tmpfs", flags, None).expect("mounts");
+    let over = session.unmount();
+    let flags = rustix::mount::UnmountFlags::DETACH;
+    rustix::mount::unmount(place.path(), flags).expect("unmounts");
+    assert!(matches!(over, Err(MountError::Busy { .. })));
+    session.unmount().expect("unmounts");
+}
+
+#[test]
 fn strange_mount_points_are_refused_with_advice() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let file = place.path().join("file");

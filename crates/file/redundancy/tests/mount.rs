@@ -84,6 +84,23 @@ fn a_write_of_a_megabyte_is_one_request() -> anyhow::Result<()> {
 }
 
 #[test]
+fn synchronous_writes_ask_for_a_sync() -> anyhow::Result<()> {
+    use rustix::fs::{Mode, OFlags};
+    let f = fixture()?;
+    let path = f.session.mountpoint().join("file");
+    let mode = Mode::from_raw_mode(0o644);
+    for flags in [OFlags::DSYNC, OFlags::SYNC] {
+        let flags = flags | OFlags::CREATE | OFlags::WRONLY;
+        let file = rustix::fs::open(&path, flags, mode)?;
+        f.layer.counts.take();
+        rustix::io::pwrite(&file, b"durable", 0)?;
+        let calls = f.layer.counts.take();
+        assert!(calls.contains(&("sync", 1)), "{flags:?}: {calls:?}");
+    }
+    Ok(())
+}
+
+#[test]
 fn what_is_removed_is_forgotten() -> anyhow::Result<()> {
     let f = fixture()?;
     let path = f.session.mountpoint().join("dir");
