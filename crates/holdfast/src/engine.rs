@@ -1,7 +1,6 @@
 //! The one place where the binary meets the file layer that it serves.
 
-use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use redundancy::Config;
 use redundancy::status::{Progress, Status};
 use serde::{Deserialize, Serialize};
@@ -64,7 +63,7 @@ pub trait Engine: Send + Sync {
     /// Mounts and serves; returns once the kernel has the mount.
     fn start(&self, mount: &Path) -> Outcome<()>;
     /// Makes everything durable, unmounts and ends. Without `force` a mount that programs use is
-    /// left as it is, and the failure says [`Exit::MountBusy`]; with it, the mount is detached.
+    /// left as it is, and the failure says [`crate::exit::Exit::MountBusy`]; with it, the mount is detached.
     fn stop(&self, force: bool) -> Outcome<()>;
     /// Takes in a returned or an empty store; its place in the set.
     fn attach(&self, path: &Path) -> Outcome<u8>;
@@ -78,25 +77,19 @@ pub trait Engine: Send + Sync {
 ///
 /// # Errors
 /// Stores of another set, without a majority, in use, or unusable.
-pub fn open(_config: &Config, _on_event: OnEvent) -> Outcome<Arc<dyn Engine>> {
-    Err(absent())
+pub fn open(config: &Config, on_event: OnEvent) -> Outcome<Arc<dyn Engine>> {
+    Ok(Arc::new(real::open(config, on_event)?))
 }
 
 /// Compares all copies of a set that does not run.
 ///
 /// # Errors
 /// As [`open`].
-pub fn check(_config: &Config, _on_progress: OnProgress<'_>) -> Outcome<CheckReport> {
-    Err(absent())
+pub fn check(config: &Config, on_progress: OnProgress<'_>) -> Outcome<CheckReport> {
+    real::check(config, on_progress)
 }
 
-fn absent() -> Failure {
-    Failure::refuse(
-        Exit::Failed,
-        "this build has no replication engine",
-        "build a complete checkout",
-    )
-}
+mod real;
 
 #[cfg(test)]
 pub(crate) mod double;

@@ -1,7 +1,7 @@
 //! The kernel's requests, one method each. What they do is in the folder, by family.
 
 use crate::convert::{self, ino};
-use crate::table::{Added, Table};
+use crate::table::Table;
 use crate::{Attr, Errno, Ino, Layer};
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, INodeNo, IoctlFlags, KernelConfig,
@@ -50,23 +50,8 @@ impl Shared {
 
     /// Finds `name` and counts one reference to it.
     fn find(&self, dir: Ino, name: &OsStr) -> Result<(Ino, Attr), Errno> {
-        let mut held: Option<Ino> = None;
-        loop {
-            let mark = self.table.mark();
-            let found = self.layer.lookup(dir, name);
-            if let Some(held) = held.take() {
-                match found {
-                    // Held since before this lookup: the answer stands.
-                    Ok((ino, attr)) if ino == held => return Ok((ino, attr)),
-                    _ => self.forget(held, 1),
-                }
-            }
-            let (ino, attr) = found?;
-            match self.table.add(ino, &attr, mark) {
-                Added::Done => return Ok((ino, attr)),
-                Added::Again => held = Some(ino),
-            }
-        }
+        let look = || self.layer.lookup(dir, name);
+        self.table.hold(look, |ino| self.layer.forget(ino))
     }
 
     fn forget(&self, ino: Ino, count: u64) {

@@ -6,6 +6,7 @@ use crate::trimmer::{self, Means};
 use crate::{Errno, Layer, MountError};
 use fuser::{Config, SessionACL};
 use parking_lot::{Condvar, Mutex};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,6 +43,9 @@ struct Ended {
     changed: Condvar,
 }
 
+/// What serves a mount.
+type Parts = (Arc<Shared>, Arc<Ended>, Arc<AtomicBool>, JoinHandle<()>);
+
 /// A running mount. Dropping it unmounts: files in use keep working until they are closed, but
 /// nobody finds the mount any more.
 pub struct Session {
@@ -63,6 +67,33 @@ impl Session {
         options: &Options,
     ) -> Result<Session, MountError> {
         let (mounted, device) = device::mount(mountpoint, &options.name)?;
+        match Session::serve(layer, device, mountpoint, options) {
+            Ok((shared, ended, stop, trimmer)) => {
+                mounted.set_read_ahead(options.read_ahead_bytes);
+                Ok(Session {
+                    mounted,
+                    shared,
+                    ended,
+                    stop,
+                    trimmer: Some(trimmer),
+                })
+            }
+            Err(error) => {
+                // Else the mount would outlive its device as a dead one.
+                if let Err(error) = mounted.detach() {
+                    tracing::warn!(%error, "the mount could not be taken away");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn serve(
+        layer: Arc<dyn Layer>,
+        device: OwnedFd,
+        mountpoint: &Path,
+        options: &Options,
+    ) -> Result<Parts, MountError> {
         let io = |operation| {
             let path = mountpoint.to_path_buf();
             move |error: std::io::Error| MountError::Io {
@@ -102,14 +133,7 @@ impl Session {
         watch(background, &ended, &shared, &stop).map_err(io("start the threads of"))?;
         let trimmer =
             trim(&shared, means, options.inode_limit, &stop).map_err(io("start the threads of"))?;
-        mounted.set_read_ahead(options.read_ahead_bytes);
-        Ok(Session {
-            mounted,
-            shared,
-            ended,
-            stop,
-            trimmer: Some(trimmer),
-        })
+        Ok((shared, ended, stop, trimmer))
     }
 
     /// Where it is mounted.

@@ -1,6 +1,6 @@
 //! The inodes that the kernel knows, with the references that it holds.
 
-use crate::{Attr, Ino, Kind};
+use crate::{Attr, Ino, Kind, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,6 +17,8 @@ struct Known {
     directory: bool,
     /// Asked for since the trimmer came by (second chance).
     used: bool,
+    /// The layer has answered with it while it was counted here, or with no forget in between.
+    sure: bool,
 }
 
 #[derive(Default)]
@@ -44,8 +46,8 @@ pub(crate) struct Table {
 pub(crate) enum Added {
     /// The reference is good.
     Done,
-    /// The kernel did not know the inode and another was forgotten since `since`: the layer may
-    /// have been told to forget this very one. The reference is held; look up again.
+    /// An inode was forgotten since `since`, and nobody knows better than that it may have been
+    /// this very one. The reference is held; look up again.
     Again,
 }
 
@@ -68,6 +70,7 @@ impl Table {
                 set_id: false,
                 directory: true,
                 used: true,
+                sure: true,
             },
         );
         table
@@ -87,17 +90,21 @@ impl Table {
     /// Counts one more reference to `ino`, of which the layer said `attr`.
     pub(crate) fn add(&self, ino: Ino, attr: &Attr, since: u64) -> Added {
         let mut shard = self.shard(ino);
+        let unchanged = self.forgotten.load(Ordering::SeqCst) == since;
+        let added = |sure| if sure { Added::Done } else { Added::Again };
         if let Some(known) = shard.known.get_mut(&ino.0) {
             known.count += 1;
             known.used = true;
             known.set_id = has_set_id(attr);
-            return Added::Done;
+            known.sure |= unchanged;
+            return added(known.sure);
         }
         let known = Known {
             count: 1,
             set_id: has_set_id(attr),
             directory: attr.kind == Kind::Dir,
             used: false,
+            sure: unchanged,
         };
         shard.known.insert(ino.0, known);
         shard.clock.push_back(ino.0);
@@ -105,13 +112,48 @@ impl Table {
             let Shard { known, clock } = &mut *shard;
             clock.retain(|ino| known.contains_key(ino));
         }
-        let unchanged = self.forgotten.load(Ordering::SeqCst) == since;
         let length = self.length.fetch_add(1, Ordering::Relaxed);
         drop(shard);
         if length == self.limit {
             self.changed.notify_all();
         }
-        if unchanged { Added::Done } else { Added::Again }
+        added(unchanged)
+    }
+
+    /// The layer has answered with `ino` while a reference was counted.
+    fn confirm(&self, ino: Ino) {
+        if let Some(known) = self.shard(ino).known.get_mut(&ino.0) {
+            known.sure = true;
+        }
+    }
+
+    /// Asks with `look` and counts one reference to the answer. A layer may be told to forget an
+    /// inode between its answer and the counting; then it is asked again, with the inode held.
+    pub(crate) fn hold(
+        &self,
+        look: impl Fn() -> Result<(Ino, Attr)>,
+        forget: impl Fn(Ino),
+    ) -> Result<(Ino, Attr)> {
+        let mut held: Option<Ino> = None;
+        loop {
+            let mark = self.mark();
+            let found = look();
+            if let Some(held) = held.take() {
+                match found {
+                    // Held since before this look: the answer stands.
+                    Ok((ino, attr)) if ino == held => {
+                        self.confirm(ino);
+                        return Ok((ino, attr));
+                    }
+                    _ => self.remove(held, 1, || forget(held)),
+                }
+            }
+            let (ino, attr) = found?;
+            match self.add(ino, &attr, mark) {
+                Added::Done => return Ok((ino, attr)),
+                Added::Again => held = Some(ino),
+            }
+        }
     }
 
     /// Takes `count` references away; calls `forget` when none is left.
@@ -129,8 +171,9 @@ impl Table {
         }
         shard.known.remove(&ino.0);
         self.length.fetch_sub(1, Ordering::Relaxed);
-        self.forgotten.fetch_add(1, Ordering::SeqCst);
         forget();
+        // Only now: who takes a mark from here on asks the layer after it has forgotten.
+        self.forgotten.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Notes what the layer says of an inode after a change of its mode.

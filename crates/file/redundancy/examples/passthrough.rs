@@ -25,6 +25,7 @@ fn main() -> anyhow::Result<()> {
     let store = LocalStore::open(store)?;
     let layer = Arc::new(layer::Passthrough::new(store)?);
     let shared: Arc<dyn mount::Layer> = Arc::clone(&layer) as Arc<dyn mount::Layer>;
+    mount::Session::clear_stale(mountpoint)?;
     let session = Arc::new(mount::Session::start(shared, mountpoint, &options)?);
     println!("mounted");
     let watched = Arc::clone(&session);

@@ -55,7 +55,7 @@ impl Default for Config {
                 .collect(),
             copies: 2,
             rebuild_mb_per_s: 0,
-            checkpoint_ms: 1000,
+            checkpoint_ms: 5000,
             read_ahead_kb: 1024,
             inode_limit: 100_000,
             threads: 4,

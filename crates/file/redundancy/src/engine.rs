@@ -9,6 +9,7 @@
 //!   could not is fenced first, durably, on the members that are left.
 
 mod attributes;
+mod check;
 mod checkpoint;
 mod content;
 mod find;

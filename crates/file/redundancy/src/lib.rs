@@ -34,6 +34,7 @@
 //! assert_eq!(Label::decode(&label.encode()), Some(label));
 //! ```
 
+pub mod check;
 pub mod config;
 mod engine;
 mod fanout;

@@ -113,3 +113,6 @@ fn durable_later(bytes: &[u8], key: &FrameKey) -> u64 {
     }
     durable
 }
+
+#[cfg(test)]
+mod tests;

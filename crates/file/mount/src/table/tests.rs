@@ -46,11 +46,14 @@ fn a_reference_taken_across_a_forget_is_looked_up_again() {
     let mark = table.mark();
     table.remove(Ino(5), 1, || ());
     assert_eq!(table.add(Ino(5), &file, mark), Added::Again);
+    let now = table.mark();
     assert_eq!(
         table.add(Ino(5), &file, mark),
-        Added::Done,
-        "it is held now"
+        Added::Again,
+        "nobody has looked again"
     );
+    assert_eq!(table.add(Ino(5), &file, now), Added::Done);
+    assert_eq!(table.add(Ino(5), &file, mark), Added::Done, "somebody has");
 }
 
 #[test]
@@ -79,4 +82,34 @@ fn set_id_files_are_known_by_their_last_mode() {
     assert!(!table.has_set_id(Ino(3)));
     table.note(Ino(2), &attr(Kind::File, 0o755));
     assert!(!table.has_set_id(Ino(2)));
+}
+
+#[test]
+fn an_inode_that_is_held_is_known_to_the_layer_whatever_crosses() {
+    use std::collections::HashSet;
+    // A layer that knows what it has answered and not been told to forget.
+    let known = std::sync::Mutex::new(HashSet::new());
+    let table = Table::new(10);
+    let look = |number: u64| {
+        known.lock().expect("no panic").insert(number);
+        std::thread::yield_now();
+        Ok((Ino(number), attr(Kind::File, 0o644)))
+    };
+    let forget = |ino: Ino| {
+        known.lock().expect("no panic").remove(&ino.0);
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (known, table, look, forget) = (&known, &table, &look, &forget);
+            scope.spawn(move || {
+                for step in 0..5000 {
+                    let number = 2 + (step * 7 + thread) % 3;
+                    let (ino, _) = table.hold(|| look(number), forget).expect("found");
+                    assert!(known.lock().expect("no panic").contains(&ino.0));
+                    table.remove(ino, 1, || forget(ino));
+                }
+            });
+        }
+    });
+    assert_eq!(table.len(), 0);
 }

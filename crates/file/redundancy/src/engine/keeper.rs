@@ -209,14 +209,13 @@ impl Engine {
             }
             Err(AttachError::NoHeader) => {
                 *slot.detail.lock() = format!(
-                    "an empty directory is in its place; to rebuild onto it: holdfast attach --empty {path}"
+                    "an empty directory is in its place; to rebuild onto it: `holdfast attach {path}`"
                 );
                 None
             }
             Err(error) => {
-                *slot.detail.lock() = format!(
-                    "refused: {error}; to replace what is there: holdfast attach --empty {path}"
-                );
+                *slot.detail.lock() =
+                    format!("refused: {error}; to use its place anew attach an empty directory");
                 None
             }
         }
@@ -233,22 +232,28 @@ impl Engine {
         Ok(judge_return(&header, &newest)?)
     }
 
+    /// Whether a store has never been part of any set.
+    pub fn is_new_store(&self, store: &dyn Store) -> bool {
+        store.system().read(FILE_NAME) == Err(Errno::NOENT)
+    }
+
     /// Takes a store that the operator offers, for the place that its header names or, as an empty
-    /// one, for `place` or the first that is free. It is brought up to date in the background.
+    /// one, for the place without a store that had its path, or the first without one. It is
+    /// brought up to date in the background.
     pub fn attach(
         &self,
         path: &str,
         store: Arc<dyn Store>,
         how: Attach,
-        place: Option<StoreIndex>,
     ) -> std::result::Result<StoreIndex, AttachError> {
         let index = match how {
             Attach::Return => self.judge(&*store)?,
             Attach::Empty => {
                 let away = crate::label::StoreMask::first(self.slots.len()).minus(self.members());
-                let wanted = place.filter(|p| away.has(*p));
-                wanted
-                    .or_else(|| away.iter().next())
+                let had = |s: &StoreIndex| *self.slots[usize::from(s.0)].path.lock() == path;
+                away.iter()
+                    .find(had)
+                    .or(away.iter().next())
                     .ok_or(AttachError::NoPlace)?
             }
         };
@@ -257,11 +262,6 @@ impl Engine {
         }
         let slot = &self.slots[usize::from(index.0)];
         if how == Attach::Empty {
-            store
-                .system()
-                .remove(FILE_NAME)
-                .or_else(not_there)
-                .map_err(AttachError::Store)?;
             let mut membership = self.membership.lock();
             let id = u128::from(self.random()) << 64 | u128::from(self.random());
             let entry = &mut membership.header.stores[usize::from(index.0)];
@@ -276,6 +276,12 @@ impl Engine {
             for (failed, errno) in self.write_headers(&header, self.members()) {
                 self.fence_for(failed, errno).map_err(AttachError::Store)?;
             }
+            // With a header of its own it is known after a restart, and the rebuild goes on.
+            let bytes = header.for_store(index).encode();
+            store
+                .system()
+                .replace(FILE_NAME, &bytes)
+                .map_err(AttachError::Store)?;
         }
         *slot.path.lock() = path.to_string();
         *slot.pending.lock() = Some(store);
@@ -391,13 +397,5 @@ impl Engine {
             self.close_files(&inode);
         }
         self.checkpoint()
-    }
-}
-
-fn not_there(errno: Errno) -> Result<()> {
-    if errno == Errno::NOENT {
-        Ok(())
-    } else {
-        Err(errno)
     }
 }

@@ -6,7 +6,7 @@ use crate::journal::dirty::Entry;
 use crate::label::{Label, StoreIndex, StoreMask};
 use crate::store::{Found, Make, Store};
 use env::errno::{Errno, Fault, fault};
-use mount::{Attr, Caller, Kind, NewObject, Result};
+use mount::{Attr, Caller, Kind, NewObject, Result, SetAttr, SetTime};
 use std::ffi::OsStr;
 use std::sync::Arc;
 
@@ -29,6 +29,23 @@ impl Engine {
             ops.overflow = true;
         } else {
             ops.list.push(dir.clone());
+        }
+    }
+
+    /// The names of `dir` have changed on the stores of `label` alone: where the member that decides
+    /// for the directory is not among them its times are moved on there too.
+    pub(crate) fn dir_changed(&self, dir: &Arc<Inode>, changed: &Stores) -> Result<()> {
+        let Some(decider) = self.copies_of(dir).first().copied() else { return Err(Errno::IO) };
+        if changed.contains(&decider) {
+            return Ok(());
+        }
+        let change = SetAttr { mtime: Some(SetTime::Now), ..SetAttr::default() };
+        let moved = self
+            .node_on(dir, decider)
+            .and_then(|node| self.store(decider)?.set_attr(&node, &change));
+        match moved {
+            Err(errno) => self.fence_for(decider, errno),
+            Ok(()) => Ok(()),
         }
     }
 
@@ -76,6 +93,7 @@ impl Engine {
                     if is_dir {
                         self.note_dir_op(dir);
                     }
+                    self.dir_changed(dir, &self.copies_of(&inode))?;
                     return Ok((inode, attr));
                 }
                 Made::Full(store) if is_dir || full.has(store) => return Err(Errno::NOSPC),
@@ -196,6 +214,7 @@ impl Engine {
             )
         })?;
         inode.set_hint(dir, name);
+        self.dir_changed(dir, &self.copies_of(inode))?;
         self.attr_of(inode)
     }
 
@@ -212,7 +231,7 @@ impl Engine {
             store.unlink(&self.node_on(dir, index)?, name)
         })?;
         self.lost_name(&inode, &attr, dir, name);
-        Ok(())
+        self.dir_changed(dir, &self.copies_of(&inode))
     }
 
     /// Before a name of `inode` goes: what must stay reachable without it is made so.

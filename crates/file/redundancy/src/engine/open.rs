@@ -25,6 +25,21 @@ pub struct Candidate {
     pub store: Result<Arc<dyn Store>, String>,
 }
 
+impl Candidate {
+    /// The local directory `path`, laid out as a store where it is empty. Nobody else can use it
+    /// while the candidate or the engine made from it lives.
+    pub fn local(path: &std::path::Path) -> Candidate {
+        let store = crate::store::local::LocalStore::open_exclusive(path);
+        Candidate {
+            path: path.display().to_string(),
+            store: match store {
+                Ok(store) => Ok(Arc::new(store)),
+                Err(error) => Err(error.to_string()),
+            },
+        }
+    }
+}
+
 /// Why a set does not start. Nothing has been changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -79,7 +94,7 @@ pub enum OpenError {
     Recovery(Errno),
 }
 
-fn presence(candidate: &Candidate) -> Result<Presence, OpenError> {
+pub(super) fn presence(candidate: &Candidate) -> Result<Presence, OpenError> {
     let store = match &candidate.store {
         Ok(store) => store,
         Err(why) => return Ok(Presence::Missing(why.clone())),
@@ -405,11 +420,11 @@ fn slot(
     let detail = match (present.has(index), verdict, &store) {
         (true, _, _) => String::new(),
         (_, Some(Ok(())), _) => "it was away and is about to be brought up to date".into(),
-        (_, Some(Err(reason)), _) => format!(
-            "refused: {reason}; to use it all the same as if it were empty: holdfast attach --empty"
-        ),
+        (_, Some(Err(reason)), _) => {
+            format!("refused: {reason}; to use its place anew attach an empty directory")
+        }
         (_, None, Some(Ok(_))) => {
-            "an empty store is in its place; to rebuild onto it: holdfast attach".into()
+            "an empty directory is in its place; to rebuild onto it: `holdfast attach`".into()
         }
         (_, None, Some(Err(why))) => why.clone(),
         (_, None, None) => "it is missing; bring it back, or attach an empty one".into(),

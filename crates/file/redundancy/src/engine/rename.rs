@@ -51,6 +51,9 @@ impl Engine {
             Some((target, attr)) => self.replace(from, to, &moving, &target, &attr)?,
             None => self.move_only(from, to, &moving)?,
         }
+        let changed = self.copies_of(&moving);
+        self.dir_changed(from.dir, &changed)?;
+        self.dir_changed(to.dir, &changed)?;
         // The object may have been entered in the journal under its old place.
         if self
             .journal
