@@ -184,7 +184,7 @@ impl Run<'_> {
             );
             Ok(field.stops() || scene.status()?.redundant)
         })
-        .with_context(|| scene.log_tail())
+        .with_context(|| format!("{}\n{}", scene.details(), scene.log_tail()))
     }
 
     /// One store falls ill, the tree is compared without it, it comes back, and redundancy must.

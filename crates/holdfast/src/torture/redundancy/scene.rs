@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Size of each store's file system.
 const DISK_BYTES: u64 = 192 << 20;
 /// Longest wait for a start, a stop or redundancy.
-pub(super) const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two looks at something that is waited for.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -202,6 +202,19 @@ impl Scene {
             Ok(Answer::Status(status)) => Ok(*status),
             Ok(other) => bail!("{other:?} in place of a status"),
             Err(failure) => bail!("{failure}"),
+        }
+    }
+
+    /// What the status says of each store, for the report of a failure.
+    pub(super) fn details(&self) -> String {
+        match self.status() {
+            Ok(status) => status
+                .stores
+                .iter()
+                .map(|store| format!("store {}: {:?}: {}", store.index, store.state, store.detail))
+                .collect::<Vec<_>>()
+                .join("\n"),
+            Err(error) => format!("no status: {error:#}"),
         }
     }
 
