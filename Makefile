@@ -15,14 +15,15 @@ UP_PACKAGES    := $(BUILD_PACKAGES) fuse3
 #   attr acl                       getfattr, setfacl: extended attributes and ACLs in tests
 #   e2fsprogs xfsprogs             file systems for disks that tests fill and break
 #   mount util-linux procps        losetup, findmnt, fallocate, ps
+#   passwd                         useradd: pjdfstest acts as users nobody and tests
 #   fio                            load for the benchmark and the torture
-#   git                            the tidy test asks which files are in the repository
 #   jq                             the tour reads `status --json`
 #   perl                           the tour reads file times to the nanosecond
-TEST_PACKAGES  := $(UP_PACKAGES) attr acl e2fsprogs xfsprogs mount util-linux procps fio git jq perl
+TEST_PACKAGES  := $(UP_PACKAGES) attr acl e2fsprogs xfsprogs mount util-linux procps passwd fio jq perl
 
 RELEASE  := target/release/holdfast
-TOOLS    := .cache/tools/bin
+export HOLDFAST := $(CURDIR)/$(RELEASE)
+export HOLDFAST_TOOLS := $(CURDIR)/.cache/tools
 PREFIX   ?= /usr/local
 DESTDIR  ?=
 # Options of `holdfast up`, such as ARGS="--store /mnt/a/store --store /mnt/b/store /srv/data".
@@ -59,15 +60,15 @@ test:
 	cargo test --workspace --locked
 	@scripts/tools pjdfstest@0.2.2 fsx@0.3.2
 	cargo build --release --locked --package holdfast
-	tour/run --canary
-	HOLDFAST=$(CURDIR)/$(RELEASE) tests/posix/run-pjdfstest
-	HOLDFAST=$(CURDIR)/$(RELEASE) tests/posix/run-fsx
+	@id tests >/dev/null 2>&1 || useradd --system --no-create-home tests
+	scripts/with-mount tests/posix/run-pjdfstest
+	scripts/with-mount tests/posix/run-fsx
 	$(RELEASE) torture redundancy --minutes 1
-	HOLDFAST=$(CURDIR)/$(RELEASE) TOUR_SIZE=small tour/run
+	TOUR_SIZE=small tour/run
 
 tour: build
 	@scripts/packages $(TEST_PACKAGES)
-	HOLDFAST=$(CURDIR)/$(RELEASE) tour/run
+	tour/run
 
 bench: build
 	@scripts/packages $(TEST_PACKAGES)
@@ -76,9 +77,9 @@ bench: build
 fuzz:
 	@scripts/packages $(BUILD_PACKAGES) g++
 	@scripts/tools cargo-fuzz@0.13.2
-	@for target in $$($(TOOLS)/cargo-fuzz fuzz list); do \
+	@for target in $$($(HOLDFAST_TOOLS)/bin/cargo-fuzz fuzz list); do \
 	  echo "== $$target"; \
-	  $(TOOLS)/cargo-fuzz fuzz run --sanitizer=none "$$target" -- -max_total_time=$(SECONDS_PER_TARGET); \
+	  $(HOLDFAST_TOOLS)/bin/cargo-fuzz fuzz run --sanitizer=none "$$target" -- -max_total_time=$(SECONDS_PER_TARGET); \
 	done
 
 fresh:

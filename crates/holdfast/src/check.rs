@@ -9,7 +9,7 @@ use crate::preflight::{self, Machine};
 use crate::screen::{self, Bar};
 use crate::units;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How often a running comparison is asked how far it is.
@@ -24,8 +24,9 @@ pub fn run(in_force: &InForce, runtime: &Path, json: bool) -> Outcome<Exit> {
     let config = &in_force.settings.redundancy;
     preflight::need_root(&Machine::look())?;
     let mut bar = Bar::new("comparing");
-    let report = match client::ask(runtime, &config.mount, &Request::Check, TIME_LIMIT) {
-        Ok(_) => follow(runtime, &config.mount, &mut bar)?,
+    let mount = meant(in_force, runtime)?;
+    let report = match client::ask(runtime, &mount, &Request::Check, TIME_LIMIT) {
+        Ok(_) => follow(runtime, &mount, &mut bar)?,
         Err(failure) if failure.exit == Exit::NotRunning => {
             preflight::check_stores(in_force)?;
             engine::check(config, &mut |progress| {
@@ -46,6 +47,18 @@ pub fn run(in_force: &InForce, runtime: &Path, json: bool) -> Outcome<Exit> {
     } else {
         Exit::Differences
     })
+}
+
+/// The mount to compare: where neither mount nor stores are configured, the one that is served.
+fn meant(in_force: &InForce, runtime: &Path) -> Outcome<PathBuf> {
+    let configured = &in_force.settings.redundancy.mount;
+    if !in_force.is_default("mount") || !in_force.is_default("stores") {
+        return Ok(configured.clone());
+    }
+    match client::choose(runtime, None) {
+        Err(failure) if failure.exit == Exit::NotRunning => Ok(configured.clone()),
+        other => other,
+    }
 }
 
 fn follow(runtime: &Path, mount: &Path, bar: &mut Bar) -> Outcome<CheckReport> {

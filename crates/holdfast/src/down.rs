@@ -1,7 +1,7 @@
 //! `holdfast down`.
 
-use crate::control::{Request, client};
-use crate::failure::Outcome;
+use crate::control::client;
+use crate::failure::{Failure, Outcome};
 use crate::screen;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,13 +25,10 @@ pub struct Args {
 /// None runs there, programs use the mount, or it took too long.
 pub fn run(args: &Args, runtime: &Path) -> Outcome<()> {
     let mount = client::choose(runtime, args.mount.as_deref())?;
-    let request = Request::Down { force: args.force };
-    client::ask(
-        runtime,
-        &mount,
-        &request,
-        Duration::from_secs(args.timeout.max(1)),
-    )?;
+    // This process must not be what keeps the mount busy.
+    std::env::set_current_dir("/").map_err(|error| Failure::unexpected("/", &error))?;
+    let limit = Duration::from_secs(args.timeout.max(1));
+    client::stop(runtime, &mount, args.force, limit)?;
     screen::print(&format!(
         "stopped: {} is unmounted, everything is on its stores\n",
         mount.display()

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+mod real;
+pub mod refusal;
+
 /// What an engine tells while it runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
@@ -63,7 +66,8 @@ pub trait Engine: Send + Sync {
     /// Mounts and serves; returns once the kernel has the mount.
     fn start(&self, mount: &Path) -> Outcome<()>;
     /// Makes everything durable, unmounts and ends. Without `force` a mount that programs use is
-    /// left as it is, and the failure says [`crate::exit::Exit::MountBusy`]; with it, the mount is detached.
+    /// left as it is, and the failure says [`crate::exit::Exit::MountBusy`]; with it, the mount is
+    /// detached.
     fn stop(&self, force: bool) -> Outcome<()>;
     /// Takes in a returned or an empty store; its place in the set.
     fn attach(&self, path: &Path) -> Outcome<u8>;
@@ -88,8 +92,6 @@ pub fn open(config: &Config, on_event: OnEvent) -> Outcome<Arc<dyn Engine>> {
 pub fn check(config: &Config, on_progress: OnProgress<'_>) -> Outcome<CheckReport> {
     real::check(config, on_progress)
 }
-
-mod real;
 
 #[cfg(test)]
 pub(crate) mod double;

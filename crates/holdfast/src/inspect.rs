@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 mod label;
 mod object;
+mod store;
 
 /// Bytes of a file's start that recognisers see.
 pub const HEAD_BYTES_MAX: u64 = 4 << 20;
@@ -57,7 +58,7 @@ pub struct Kind {
 }
 
 /// All kinds; the first that says yes reads the file.
-pub static KINDS: &[Kind] = &[label::KIND, object::SEGMENT, object::OBJECT];
+pub static KINDS: &[Kind] = &[label::KIND, store::KIND, object::SEGMENT, object::OBJECT];
 
 /// Arguments of `holdfast inspect`.
 #[derive(Clone, Debug, clap::Args)]
@@ -82,31 +83,44 @@ struct Report<'a> {
 /// Prints each file.
 ///
 /// # Errors
-/// A file that cannot be read, or that no part of Holdfast wrote.
+/// The only file cannot be read, or no part of Holdfast wrote it; among several, the exit code
+/// says so.
 pub fn run(args: &Args) -> Outcome<Exit> {
     let mut exit = Exit::Done;
+    let mut refused = None;
     for path in &args.files {
-        let sample = sample(path)?;
-        let kind = KINDS
-            .iter()
-            .find(|kind| (kind.is)(&sample))
-            .ok_or_else(|| unrecognised(path))?;
-        let finding = (kind.read)(&sample);
-        if !finding.valid {
-            exit = Exit::Corrupt;
-        }
-        if args.json {
-            screen::print_json(&Report {
-                path,
-                kind: kind.name,
-                document: kind.document,
-                finding: &finding,
-            })?;
-        } else {
-            screen::print(&text(path, kind, &finding))?;
+        match one(path, args.json) {
+            Ok(true) => {}
+            Ok(false) => exit = Exit::Corrupt,
+            Err(failure) if args.files.len() == 1 => return Err(failure),
+            Err(failure) => {
+                eprintln!("{}: {}", path.display(), failure.what);
+                refused = refused.or(Some(failure.exit));
+            }
         }
     }
-    Ok(exit)
+    Ok(refused.unwrap_or(exit))
+}
+
+/// Prints one file; whether it is whole.
+fn one(path: &Path, json: bool) -> Outcome<bool> {
+    let sample = sample(path)?;
+    let kind = KINDS
+        .iter()
+        .find(|kind| (kind.is)(&sample))
+        .ok_or_else(|| unrecognised(path))?;
+    let finding = (kind.read)(&sample);
+    if json {
+        screen::print_json(&Report {
+            path,
+            kind: kind.name,
+            document: kind.document,
+            finding: &finding,
+        })?;
+    } else {
+        screen::print(&text(path, kind, &finding))?;
+    }
+    Ok(finding.valid)
 }
 
 fn sample(path: &Path) -> Outcome<Sample> {

@@ -34,6 +34,8 @@ const SIGNALS_TO_ABANDON: u32 = 3;
 /// What stops a start, or a stop that could not make everything durable.
 pub fn run(in_force: &InForce, runtime: &Path) -> Outcome<()> {
     let config = &in_force.settings.redundancy;
+    // The mount must not be kept busy, nor a directory held, by where this was started.
+    std::env::set_current_dir("/").map_err(|error| Failure::unexpected("/", &error))?;
     let machine = Machine::look();
     let pre_check = preflight::check(in_force, &machine);
     if matches!(&pre_check, Err(failure) if failure.exit == Exit::NoPermission) {

@@ -114,8 +114,8 @@ fn system_time(time: Timestamp) -> SystemTime {
 
 /// The time that the kernel sent.
 ///
-/// fuser 0.18 turns (seconds, nanoseconds) before 1970 into epoch − |seconds| − nanoseconds where
-/// epoch − |seconds| + nanoseconds was meant (its `system_time_from_time`). Both parts can be read
+/// fuser 0.18 turns (seconds, nanoseconds) before 1970 into epoch - |seconds| - nanoseconds where
+/// epoch - |seconds| + nanoseconds was meant (its `system_time_from_time`). Both parts can be read
 /// back from its answer, so the true time is restored here.
 pub(crate) fn set_time(time: TimeOrNow) -> SetTime {
     let TimeOrNow::SpecificTime(time) = time else {

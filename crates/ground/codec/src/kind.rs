@@ -5,12 +5,15 @@
 pub const EXAMPLE: u16 = 0;
 /// First block of a log segment (`docs/formats/log.md`).
 pub const LOG_SEGMENT: u16 = 1;
+/// The header of a store (`docs/formats/store-header.md`).
+pub const STORE_HEADER: u16 = 2;
 
 /// The name of a kind, for people.
 pub fn name(kind: u16) -> &'static str {
     match kind {
         EXAMPLE => "example",
         LOG_SEGMENT => "log segment",
+        STORE_HEADER => "store header",
         _ => "unknown here",
     }
 }

@@ -3,26 +3,65 @@
 use super::{ANSWER_BYTES_MAX, Answer, Request, TIME_LIMIT, parse, place, receive, send};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::PidfdFlags;
 use std::io::ErrorKind;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Asks whoever serves `mount`, and waits at most `limit` for the answer.
 ///
 /// # Errors
 /// Nobody serves it, no answer in time, or the answer is a failure.
 pub fn ask(runtime: &Path, mount: &Path, request: &Request, limit: Duration) -> Outcome<Answer> {
-    let stream = place::connect(runtime, mount).map_err(|error| match error.kind() {
+    ask_over(&connect(runtime, mount)?, mount, request, limit)
+}
+
+/// Stops whoever serves `mount`, and waits until the process is gone and its locks with it, so
+/// that the next start finds everything free.
+///
+/// # Errors
+/// As [`ask`].
+pub fn stop(runtime: &Path, mount: &Path, force: bool, limit: Duration) -> Outcome<()> {
+    let until = Instant::now() + limit;
+    let stream = connect(runtime, mount)?;
+    let process = rustix::net::sockopt::socket_peercred(&stream)
+        .and_then(|peer| rustix::process::pidfd_open(peer.pid, PidfdFlags::empty()));
+    ask_over(&stream, mount, &Request::Down { force }, limit)?;
+    // A process that has ended already cannot be waited for.
+    let Ok(process) = process else {
+        return Ok(());
+    };
+    let left = until.saturating_duration_since(Instant::now());
+    let left = Timespec::try_from(left.max(TIME_LIMIT))
+        .map_err(|error| Failure::unexpected("waiting for the end", &error))?;
+    match rustix::event::poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&left)) {
+        Ok(0) => Err(unanswered(mount, &ErrorKind::TimedOut.into(), limit)),
+        _ => Ok(()),
+    }
+}
+
+fn connect(runtime: &Path, mount: &Path) -> Outcome<UnixStream> {
+    place::connect(runtime, mount).map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => not_running(mount),
         ErrorKind::PermissionDenied => need_root(),
         _ => Failure::unexpected("control socket", &crate::os::words(&error)),
-    })?;
+    })
+}
+
+fn ask_over(
+    mut stream: &UnixStream,
+    mount: &Path,
+    request: &Request,
+    limit: Duration,
+) -> Outcome<Answer> {
     let limited = stream
         .set_read_timeout(Some(limit))
         .and_then(|()| stream.set_write_timeout(Some(TIME_LIMIT)));
     let line = limited
-        .and_then(|()| send(&mut &stream, request))
-        .and_then(|()| receive(&stream, ANSWER_BYTES_MAX))
+        .and_then(|()| send(&mut stream, request))
+        .and_then(|()| receive(stream, ANSWER_BYTES_MAX))
         .map_err(|error| unanswered(mount, &error, limit))?;
     let line = line.ok_or_else(|| unanswered(mount, &ErrorKind::ConnectionReset.into(), limit))?;
     match parse(&line)? {

@@ -1,13 +1,12 @@
 //! The replication engine behind a mount.
 
-use super::{CheckReport, DIFFERENCES_SHOWN, Difference, Event, OnEvent, OnProgress};
+use super::{CheckReport, DIFFERENCES_SHOWN, Difference, Event, OnEvent, OnProgress, refusal};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use mount::{MountError, Session};
 use redundancy::label::{StoreIndex, StoreMask};
-use redundancy::set::RefuseReason;
 use redundancy::status::{Status, StoreState};
-use redundancy::{Attach, AttachError, Candidate, Config, Engine, EngineOptions, OpenError};
+use redundancy::{Attach, Candidate, Config, Engine, EngineOptions};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -53,7 +52,8 @@ fn candidates(config: &Config) -> Vec<Candidate> {
 
 /// Opens a set.
 pub(super) fn open(config: &Config, on_event: OnEvent) -> Outcome<Real> {
-    let engine = Engine::open(candidates(config), &options(config)).map_err(open_failure)?;
+    let engine = Engine::open(candidates(config), &options(config))
+        .map_err(|error| refusal::open(&error))?;
     Ok(Real {
         engine,
         options: mount::Options {
@@ -73,8 +73,8 @@ pub(super) fn open(config: &Config, on_event: OnEvent) -> Outcome<Real> {
 pub(super) fn check(config: &Config, on_progress: OnProgress<'_>) -> Outcome<CheckReport> {
     let candidates = candidates(config);
     let gone = options(config).gone;
-    let (report, absent) =
-        Engine::check_offline(&candidates, gone, on_progress).map_err(open_failure)?;
+    let (report, absent) = Engine::check_offline(&candidates, gone, on_progress)
+        .map_err(|error| refusal::open(&error))?;
     let mut report = report_of(report);
     report.absent = absent.iter().map(|s| s.0).collect();
     Ok(report)
@@ -107,7 +107,7 @@ impl super::Engine for Real {
     fn start(&self, mount: &Path) -> Outcome<()> {
         let session = Session::start(self.engine.clone(), mount, &self.options)
             .map(Arc::new)
-            .map_err(mount_failure)?;
+            .map_err(|error| refusal::mounting(&error))?;
         self.engine.set_mounted_at(&mount.display().to_string());
         *lock(&self.session) = Some(session.clone());
         let on_event = self.on_event.clone();
@@ -138,7 +138,7 @@ impl super::Engine for Real {
             };
             if let Err(error) = unmounted {
                 self.ended.store(false, Ordering::Release);
-                return Err(mount_failure(error));
+                return Err(refusal::mounting(&error));
             }
         }
         self.ended.store(true, Ordering::Release);
@@ -167,7 +167,7 @@ impl super::Engine for Real {
         let index = self
             .engine
             .attach(&candidate.path, store, how)
-            .map_err(|error| attach_failure(path, &error))?;
+            .map_err(|error| refusal::attach(path, &error))?;
         Ok(index.0)
     }
 
@@ -236,93 +236,5 @@ fn tell(engine: &Engine, on_event: &OnEvent, ended: &AtomicBool) {
                 text,
             });
         }
-    }
-}
-
-fn open_failure(error: OpenError) -> Failure {
-    let what = error.to_string();
-    let (exit, next) = match &error {
-        OpenError::TooFew { .. } => (
-            Exit::TooFewStores,
-            "give more stores with --store, or fewer copies with --copies",
-        ),
-        OpenError::TooMany { .. } => (
-            Exit::StoreRefused,
-            "give only the stores of this set; a set does not grow yet",
-        ),
-        OpenError::NewSet { .. } => (
-            Exit::StorePath,
-            "a new set needs every store there and empty; \
-             if the set is not new, bring its stores back first",
-        ),
-        OpenError::Refused(RefuseReason::NoMajority { .. }) => (
-            Exit::NoMajority,
-            "bring more of its stores back and start again\n\
-             or, if a missing store is gone for good: `holdfast up --without INDEX`",
-        ),
-        OpenError::Refused(_) => (
-            Exit::StoreRefused,
-            "leave that store out and start again\n\
-             to use its place anew: empty it, then `holdfast attach DIR`",
-        ),
-        OpenError::Header { .. } => (
-            Exit::Corrupt,
-            "leave that store out and start again; `holdfast inspect` shows its header\n\
-             to use its place anew: empty it, then `holdfast attach DIR`",
-        ),
-        OpenError::Store { .. } => (
-            Exit::StorePath,
-            "look at that store's disk (the kernel's log), then start again",
-        ),
-        _ => (
-            Exit::Failed,
-            "look at the stores' disks (the kernel's log), then start again",
-        ),
-    };
-    Failure {
-        what,
-        safe: "no user data was changed".to_owned(),
-        next: next.to_owned(),
-        exit,
-    }
-}
-
-fn attach_failure(path: &Path, error: &AttachError) -> Failure {
-    let what = format!("{} was not taken: {error}", path.display());
-    match error {
-        AttachError::NoPlace => Failure::refuse(
-            Exit::StoreRefused,
-            what,
-            "`holdfast status` shows the stores; only a place without one can be filled",
-        ),
-        AttachError::Refused(_) => Failure::refuse(
-            Exit::StoreRefused,
-            what,
-            "keep it if you need what is on it\n\
-             to use its place anew: attach an empty directory instead",
-        ),
-        _ => Failure::refuse(
-            Exit::StorePath,
-            what,
-            "look at its disk (the kernel's log), or attach an empty directory",
-        ),
-    }
-}
-
-fn mount_failure(error: MountError) -> Failure {
-    let exit = match &error {
-        MountError::NoDevice | MountError::Kernel { .. } => Exit::NoFuse,
-        MountError::Permission { .. } => Exit::NoPermission,
-        MountError::Missing { .. } | MountError::NotDirectory { .. } => Exit::MountPoint,
-        MountError::AlreadyMounted { .. } => Exit::MountInUse,
-        MountError::Stale { .. } => Exit::StaleMount,
-        MountError::Busy { .. } => Exit::MountBusy,
-        MountError::Io { .. } => Exit::Failed,
-    };
-    Failure {
-        what: error.to_string(),
-        safe: "what was synced is on its stores".to_owned(),
-        next: "do what the message says, then try again".to_owned(),
-        exit,
     }
 }

@@ -38,7 +38,7 @@ fn read(sample: &Sample) -> Finding {
             finding.field("home store", label.home.0);
             let copies: Vec<String> = label.copies.iter().map(|s| s.0.to_string()).collect();
             finding.field("copies on stores", copies.join(", "));
-            finding.field("set", format_args!("{:016x}...", label.set.swap_bytes()));
+            finding.field("set", format_args!("{:016x}...", label.set));
         }
         None => {
             let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -59,7 +59,7 @@ mod tests {
             id: ObjectId(0x0100_0000_0007),
             home: StoreIndex(2),
             copies: StoreMask(0b101),
-            set: u64::from_le_bytes([0x5f, 0x0c, 0x2f, 0x6a, 0x8a, 0x1d, 0x4f, 0x43]),
+            set: 0x5f0c_2f6a_8a1d_4f43,
         };
         let sample = Sample {
             length: 4096,

@@ -18,7 +18,7 @@ pub(super) const OBJECT: Kind = Kind {
 };
 
 /// The kind of a sealed object, unverified: bytes 10 and 11 of its header.
-fn kind_of(sample: &Sample) -> Option<u16> {
+pub(super) fn kind_of(sample: &Sample) -> Option<u16> {
     let rest = sample.head.strip_prefix(&OBJECT_MAGIC)?;
     let bytes = rest.get(2..4)?.try_into().ok()?;
     Some(u16::from_le_bytes(bytes))

@@ -40,6 +40,11 @@ pub(super) fn check(config: &Config, may_make: bool, plan: &mut Plan) -> Outcome
         away_from_mount(path, &found.real, &config.mount)?;
         seen.push(found);
     }
+    for (path, found) in config.stores.iter().zip(&seen) {
+        if found.look == Look::Ours && is_locked(path) {
+            return Err(in_use(path));
+        }
+    }
     let known = seen.iter().any(|store| store.look == Look::Ours);
     if !known {
         for (path, found) in config.stores.iter().zip(&seen) {
@@ -106,6 +111,24 @@ fn look(path: &Path) -> Outcome<Seen> {
             ),
         )),
     }
+}
+
+/// Whether a living process holds the store. Its own lock is taken later, by the engine; this
+/// look only finds the words for it.
+fn is_locked(path: &Path) -> bool {
+    let Ok(lock) = std::fs::File::open(path.join(SYSTEM).join("lock")) else {
+        return false;
+    };
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockShared)
+        == Err(rustix::io::Errno::WOULDBLOCK)
+}
+
+fn in_use(path: &Path) -> Failure {
+    Failure::refuse(
+        Exit::StoresInUse,
+        format!("another holdfast uses the store {}", path.display()),
+        "see it: `holdfast status`\nstop it: `holdfast down`",
+    )
 }
 
 fn away_from_mount(path: &Path, real: &Path, mount: &Path) -> Outcome<()> {

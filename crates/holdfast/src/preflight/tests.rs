@@ -190,6 +190,18 @@ fn a_store_given_under_two_names() {
 }
 
 #[test]
+fn a_store_that_another_process_uses() {
+    let scene = Scene::new();
+    fs::create_dir(scene.path("b/.holdfast")).expect("a store of ours");
+    let lock = fs::File::create(scene.path("b/.holdfast/lock")).expect("a lock");
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive)
+        .expect("nobody holds it");
+    insta::assert_snapshot!(scene.refusal());
+    drop(lock);
+    scene.plan();
+}
+
+#[test]
 fn a_store_whose_parent_is_missing() {
     let mut scene = Scene::new();
     let deep = scene.path("disk/store");

@@ -151,7 +151,8 @@ fn sides(left: &str, right: &str) -> String {
     format!("{left}{}{right}", " ".repeat(gap.max(2)))
 }
 
-fn wrap(text: &str, width: usize) -> Vec<String> {
+/// Lines of at most `width` characters, broken between words.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {

@@ -24,18 +24,18 @@ pub(super) fn text(status: &Status, notes: &[String]) -> String {
             format!("  {free} free of {total}")
         };
         text.push_str(&format!(
-            "  store {:<2}  {:<36}  {:<10}{space}\n",
+            "  store {:<2}  {:<28}  {:<10}{space}\n",
             store.index,
-            shorten(&store.path, 36),
+            shorten(&store.path, 28),
             table::state(store.state)
         ));
         if !store.detail.is_empty() {
-            text.push_str(&format!("            {}\n", store.detail));
+            text.push_str(&indented("            ", &store.detail));
         }
     }
     text.push_str(&format!("  {}\n", line(status)));
     for note in notes {
-        text.push_str(&format!("  note: {note}\n"));
+        text.push_str(&indented("  note      ", note));
     }
     let mount = &status.mount;
     text.push_str(&format!(
@@ -44,6 +44,16 @@ pub(super) fn text(status: &Status, notes: &[String]) -> String {
          \x20 stop      holdfast down {mount}   (or Ctrl-C here)\n"
     ));
     text
+}
+
+/// `text` in lines of at most 80 columns, the first behind `head`.
+fn indented(head: &str, text: &str) -> String {
+    let mut shown = String::new();
+    for (at, line) in table::wrap(text, 80 - head.len()).iter().enumerate() {
+        let front = if at == 0 { head } else { "" };
+        shown.push_str(&format!("{front:width$}{line}\n", width = head.len()));
+    }
+    shown
 }
 
 /// One line for `systemctl status`.

@@ -85,6 +85,8 @@ impl Engine {
             membership.dirty_logs.remove(&store);
             self.journal.leave(store);
             self.members.store(left.0, Ordering::Release);
+            // The store's lock goes with it, else it could not be opened again when it returns.
+            *slot.store.write() = None;
             let failed = self.write_headers(&membership.header, left);
             self.generation
                 .store(membership.header.tenure().generation, Ordering::Release);
@@ -122,9 +124,8 @@ impl Engine {
     pub(crate) fn join(&self, index: StoreIndex, store: &Arc<dyn Store>) -> Result<()> {
         let mut membership = self.membership.lock();
         let with = self.members().with(index);
-        let salt = membership.header.mount_count;
         let dir = store.system();
-        let log = Journal::create_log(dir.clone(), log_id(self.set.0, index, salt))
+        let log = Journal::create_log(dir.clone(), log_id(self.set.0, index, 0))
             .map_err(|_| Errno::IO)?;
         let mut header = membership.header.clone();
         header.advance(with, self.random());

@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub const FILE_NAME: &str = "store";
 
 /// `kind` of the sealed object.
-pub const OBJECT_KIND: u16 = 1;
+pub const OBJECT_KIND: u16 = codec::kind::STORE_HEADER;
 
 const VERSION: u16 = 1;
 
