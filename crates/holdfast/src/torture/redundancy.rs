@@ -62,6 +62,7 @@ struct Field {
 
 impl Field {
     fn report(&self, what: String) {
+        eprintln!("BROKEN: {what}");
         let mut broken = self.broken.lock();
         broken.push(what);
         if broken.len() >= BROKEN_MAX {
