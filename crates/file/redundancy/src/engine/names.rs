@@ -35,11 +35,16 @@ impl Engine {
     /// The names of `dir` have changed on the stores of `label` alone: where the member that decides
     /// for the directory is not among them its times are moved on there too.
     pub(crate) fn dir_changed(&self, dir: &Arc<Inode>, changed: &Stores) -> Result<()> {
-        let Some(decider) = self.copies_of(dir).first().copied() else { return Err(Errno::IO) };
+        let Some(decider) = self.copies_of(dir).first().copied() else {
+            return Err(Errno::IO);
+        };
         if changed.contains(&decider) {
             return Ok(());
         }
-        let change = SetAttr { mtime: Some(SetTime::Now), ..SetAttr::default() };
+        let change = SetAttr {
+            mtime: Some(SetTime::Now),
+            ..SetAttr::default()
+        };
         let moved = self
             .node_on(dir, decider)
             .and_then(|node| self.store(decider)?.set_attr(&node, &change));
