@@ -5,7 +5,17 @@
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use clap::{ArgMatches, Command};
+use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
+
+mod fio;
+mod gluster;
+mod load;
+mod memory;
+mod ours;
+mod process;
+mod redundancy;
+pub mod row;
+mod tree;
 
 /// One benchmark.
 pub struct Bench {
@@ -20,7 +30,12 @@ pub struct Bench {
 }
 
 /// All benchmarks.
-pub static BENCHES: &[Bench] = &[];
+pub static BENCHES: &[Bench] = &[Bench {
+    name: redundancy::NAME,
+    about: "Files through the mount, beside the bare directory below and GlusterFS",
+    options: redundancy::Args::augment_args,
+    run: |matches| redundancy::run(&redundancy::Args::from_arg_matches(matches)?),
+}];
 
 /// The command with one subcommand for each benchmark.
 pub fn command(bench: Command) -> Command {

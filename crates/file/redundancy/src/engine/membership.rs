@@ -122,9 +122,8 @@ impl Engine {
     pub(crate) fn join(&self, index: StoreIndex, store: &Arc<dyn Store>) -> Result<()> {
         let mut membership = self.membership.lock();
         let with = self.members().with(index);
-        let salt = membership.header.mount_count;
         let dir = store.system();
-        let log = Journal::create_log(dir.clone(), log_id(self.set.0, index, salt))
+        let log = Journal::create_log(dir.clone(), log_id(self.set.0, index, 0))
             .map_err(|_| Errno::IO)?;
         let mut header = membership.header.clone();
         header.advance(with, self.random());

@@ -19,7 +19,7 @@ use state::State;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
-use tree::{Change, Inode, ROOT};
+use tree::{ASIDE, Change, Inode, ROOT};
 
 mod acl;
 mod content;
@@ -31,8 +31,9 @@ mod state;
 mod system;
 mod tree;
 
+pub use env::Rng;
 pub use faults::{Fault, Power};
-pub use rng::Rng;
+pub use rng::Choose;
 
 /// A connection to a simulated store.
 #[derive(Debug)]
@@ -204,6 +205,10 @@ impl Store for SimStore {
 
     fn root(&self) -> Result<Node> {
         self.look().map(|_| self.node(ROOT))
+    }
+
+    fn aside(&self) -> Result<Node> {
+        self.look().map(|_| self.node(ASIDE))
     }
 
     fn lookup(&self, dir: &Node, name: &OsStr) -> Result<Found> {
@@ -412,6 +417,10 @@ impl Store for SimStore {
         }
         state.sync_all();
         Ok(())
+    }
+
+    fn probe(&self) -> Result<()> {
+        self.look().map(|_| ())
     }
 
     fn space(&self) -> Result<Space> {

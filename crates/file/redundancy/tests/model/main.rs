@@ -1,6 +1,7 @@
 //! Random operations, crashes and faults on simulated stores, compared with a model in plain
 //! memory. Planted bugs show that the comparison has teeth.
 
+mod engine;
 mod mirror;
 mod operation;
 mod run;
@@ -60,6 +61,16 @@ fn a_layer_over_two_stores_agrees_with_the_model() {
         },
         300,
     );
+}
+
+#[test]
+fn the_engine_with_two_copies_agrees_with_the_model() {
+    passes(&engine::Set::new(2), u64::MAX / 2);
+}
+
+#[test]
+fn the_engine_with_three_copies_agrees_with_the_model() {
+    passes(&engine::Set::new(3), u64::MAX / 2);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use holdfast_redundancy::model::{Meta, NewNode, Tree};
-use holdfast_redundancy::store::sim::Rng;
+use holdfast_redundancy::store::sim::{Choose, Rng};
 use mount::{AllocateFlags, Caller, Errno, Ino, Kind, Layer, NewObject, RenameFlags, SetAttr};
 use std::ffi::{OsStr, OsString};
 

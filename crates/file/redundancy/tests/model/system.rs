@@ -15,6 +15,8 @@ pub(crate) trait System {
     fn tolerates_loss(&self) -> bool;
     /// Whether a checkpoint makes everything durable.
     fn checkpoint_syncs(&self) -> bool;
+    /// A run begins, on new stores.
+    fn begin(&self) {}
     /// Starts on stores that may be empty, used, or (`None`) missing.
     fn open(&self, stores: &[Option<Arc<SimStore>>]) -> Result<Box<dyn Running>>;
 }

@@ -5,7 +5,7 @@ use crate::system::{Running, System};
 use crate::walk;
 use anyhow::{Context, Result, bail, ensure};
 use holdfast_redundancy::model::{Certain, Meta, Moment, Tree};
-use holdfast_redundancy::store::sim::{Fault, Power, Rng, SimStore};
+use holdfast_redundancy::store::sim::{Choose, Fault, Power, Rng, SimStore};
 use mount::{Errno, Ino, Kind};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -43,6 +43,7 @@ pub(crate) struct World<'a> {
 
 impl<'a> World<'a> {
     pub(crate) fn new(system: &'a dyn System, seed: u64) -> Result<World<'a>> {
+        system.begin();
         let mut seeds = Rng::new(seed);
         let power = Power::new();
         let stores = (0..system.stores())

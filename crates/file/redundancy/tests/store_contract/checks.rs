@@ -44,6 +44,7 @@ pub(crate) const CHECKS: &[Check] = &[
     ),
     ("a listing has every entry once", listing),
     ("labels are replaced", labels),
+    ("objects go aside and come back", aside),
     ("syncs and questions of the store succeed", store_calls),
 ];
 
@@ -519,10 +520,33 @@ fn labels(store: &Arc<dyn Store>, dir: &Node) {
     );
 }
 
+fn aside(store: &Arc<dyn Store>, dir: &Node) {
+    let aside = store.aside().expect("aside");
+    let below = directory(store, dir, "d");
+    let node = file(store, &below, "f");
+    let none = RenameFlags::empty();
+    let there = name("contract-d");
+    store
+        .rename(dir, name("d"), &aside, there, none)
+        .expect("away");
+    assert_eq!(store.lookup(dir, name("d")).unwrap_err(), Errno::NOENT);
+    assert_eq!(
+        store.lookup(&below, name("f")).expect("still whole").node,
+        node
+    );
+    store
+        .rename(&aside, there, dir, name("back"), none)
+        .expect("back");
+    assert_eq!(store.parent(&below), Ok(dir.clone()));
+    let root = store.root().expect("root");
+    assert_ne!(root, aside);
+}
+
 fn store_calls(store: &Arc<dyn Store>, dir: &Node) {
     file(store, dir, "a");
     store.sync_dir(dir).expect("sync_dir");
     store.sync_all().expect("sync_all");
+    store.probe().expect("probe");
     let space = store.space().expect("space");
     assert!(space.free_bytes <= space.total_bytes && space.name_max == 255);
     let system = store.system();

@@ -59,6 +59,9 @@ impl Store for Deviant {
     fn root(&self) -> Result<Node> {
         self.inner.root()
     }
+    fn aside(&self) -> Result<Node> {
+        self.inner.aside()
+    }
     fn lookup(&self, dir: &Node, name: &OsStr) -> Result<Found> {
         self.inner.lookup(dir, name)
     }
@@ -156,6 +159,9 @@ impl Store for Deviant {
     }
     fn sync_all(&self) -> Result<()> {
         self.inner.sync_all()
+    }
+    fn probe(&self) -> Result<()> {
+        self.inner.probe()
     }
     fn space(&self) -> Result<Space> {
         self.inner.space()

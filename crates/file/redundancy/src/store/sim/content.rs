@@ -1,6 +1,7 @@
 //! What a simulated file holds: now, on the medium, and the edits in between.
 
-use super::rng::Rng;
+use super::rng::Choose;
+use env::Rng;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

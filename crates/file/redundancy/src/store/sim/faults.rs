@@ -1,6 +1,6 @@
 //! What goes wrong, and when.
 
-use super::rng::Rng;
+use env::Rng;
 use mount::{Errno, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;

@@ -2,8 +2,9 @@
 
 use super::content::{Content, Edit, Fate, PAGE, SECTOR};
 use super::faults::{Fault, Plan};
-use super::rng::Rng;
-use super::tree::{Change, Inode, Journal, Names, ROOT, SYSTEM};
+use super::rng::Choose;
+use super::tree::{ASIDE, Change, Inode, Journal, Names, ROOT, SYSTEM};
+use env::Rng;
 use mount::{Attr, Errno, Kind, Result, SetAttr, SetTime, Timestamp};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -36,7 +37,7 @@ impl State {
             sec: 1_700_000_000,
             nsec: 0,
         };
-        for ino in [ROOT, SYSTEM] {
+        for ino in [ROOT, SYSTEM, ASIDE] {
             let inode = Inode {
                 parent: ino,
                 ..Inode::new(Kind::Dir, 0o755, start)
@@ -50,7 +51,7 @@ impl State {
             journal: Journal::new(names),
             contents: BTreeMap::new(),
             open: BTreeMap::new(),
-            next_ino: SYSTEM + 1,
+            next_ino: ASIDE,
             // Each store's clock is a little off the others'.
             clock: rng.below(1000),
             used_pages: 0,

@@ -10,6 +10,8 @@ use std::sync::Arc;
 pub(super) const ROOT: u64 = 2;
 /// The directory for Holdfast's own files; no name leads to it.
 pub(super) const SYSTEM: u64 = 3;
+/// The directory for objects that are out of the user's tree; no name leads to it.
+pub(super) const ASIDE: u64 = 4;
 
 #[derive(Clone, Debug)]
 pub(super) struct Inode {
@@ -92,7 +94,7 @@ impl Names {
                 return true;
             }
             match self.inodes.get(&dir) {
-                Some(inode) if dir != ROOT && dir != SYSTEM => dir = inode.parent,
+                Some(inode) if inode.parent != dir => dir = inode.parent,
                 _ => return false,
             }
         }

@@ -1,0 +1,117 @@
+//! The engine under the harness.
+
+use crate::system::{Running, System};
+use anyhow::{Context, Result, bail};
+use holdfast_redundancy::label::StoreIndex;
+use holdfast_redundancy::store::Store;
+use holdfast_redundancy::store::sim::SimStore;
+use holdfast_redundancy::{Attach, AttachError, Candidate, Engine, EngineOptions};
+use mount::Layer;
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// A set of three stores, without threads of its own.
+pub(crate) struct Set {
+    pub(crate) copies: u8,
+    starts: Cell<u64>,
+}
+
+struct Started(Arc<Engine>);
+
+impl Set {
+    pub(crate) fn new(copies: u8) -> Set {
+        Set {
+            copies,
+            starts: Cell::new(0),
+        }
+    }
+}
+
+fn path(index: usize) -> String {
+    format!("sim-{index}")
+}
+
+impl System for Set {
+    fn stores(&self) -> usize {
+        3
+    }
+    fn copies(&self) -> usize {
+        self.copies.into()
+    }
+    fn tolerates_loss(&self) -> bool {
+        true
+    }
+    fn checkpoint_syncs(&self) -> bool {
+        true
+    }
+    fn begin(&self) {
+        self.starts.set(0);
+    }
+    fn open(&self, stores: &[Option<Arc<SimStore>>]) -> Result<Box<dyn Running>> {
+        // Ids must differ from start to start, and be the same in a replay.
+        self.starts.set(self.starts.get() + 1);
+        let options = EngineOptions {
+            copies: self.copies,
+            background: false,
+            reserve_bytes: 1 << 20,
+            seed: Some(self.starts.get()),
+            ..EngineOptions::default()
+        };
+        let candidates = stores.iter().enumerate().map(|(index, store)| Candidate {
+            path: path(index),
+            store: match store {
+                Some(store) => Ok(Arc::clone(store) as Arc<dyn Store>),
+                None => Err("it is gone".to_string()),
+            },
+        });
+        let engine = Engine::open(candidates.collect(), &options)?;
+        let started = Started(engine);
+        for (index, store) in stores.iter().enumerate() {
+            if let Some(store) = store
+                && !started.0.members().has(StoreIndex(index as u8))
+            {
+                started.attach(index, Arc::clone(store))?;
+            }
+        }
+        Ok(Box::new(started))
+    }
+}
+
+impl Running for Started {
+    fn layer(&self) -> &dyn Layer {
+        &*self.0
+    }
+    fn checkpoint(&self) -> Result<()> {
+        self.0.checkpoint().context("checkpoint")
+    }
+    fn shutdown(self: Box<Self>) -> Result<()> {
+        self.0.shutdown().context("shutdown")
+    }
+    fn in_sync(&self) -> bool {
+        self.0.status().redundant
+    }
+    fn resync(&self) -> Result<()> {
+        self.0.resync_now();
+        Ok(())
+    }
+    fn attach(&self, index: usize, store: Arc<SimStore>) -> Result<()> {
+        let place = StoreIndex(index as u8);
+        if self.0.members().has(place) {
+            // It has failed, and nobody has asked it anything since.
+            self.0.detach(place).context("detach")?;
+        }
+        match self
+            .0
+            .attach(&path(index), store.clone(), Attach::Return, None)
+        {
+            Ok(found) if found == place => Ok(()),
+            Ok(found) => bail!("store {index} was taken for store {}", found.0),
+            Err(AttachError::NoHeader) => {
+                self.0
+                    .attach(&path(index), store, Attach::Empty, Some(place))?;
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
