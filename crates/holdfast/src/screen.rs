@@ -27,7 +27,7 @@ pub fn print(text: &str) -> Outcome<()> {
 /// Prints one JSON value and a newline to standard output.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_json(value: &impl Serialize) -> Outcome<()> {
     let text = serde_json::to_string(value)
         .map_err(|error| Failure::unexpected("standard output", &error))?;
