@@ -160,9 +160,13 @@ fn what_was_read_once_is_read_from_the_kernel() {
     }
     assert_eq!(layer.reads.load(Ordering::Relaxed), 1);
     assert_eq!(std::fs::read_dir(place.path()).expect("lists").count(), 1);
-    session.unmount().expect("unmounts");
+    session
+        .unmount(std::time::Duration::from_secs(30))
+        .expect("unmounts");
     assert!(session.has_ended() && !is_mounted(place.path()));
-    session.unmount().expect("is content with what is done");
+    session
+        .unmount(std::time::Duration::from_secs(30))
+        .expect("is content with what is done");
 }
 
 #[test]
@@ -183,7 +187,10 @@ fn a_mount_in_use_is_busy_and_dropping_it_lets_the_user_finish() {
     let layer = Arc::new(Still::default());
     let session = start(&layer, place.path(), &Options::default());
     let file = std::fs::File::open(place.path().join("file")).expect("opens");
-    assert!(matches!(session.unmount(), Err(MountError::Busy { .. })));
+    assert!(matches!(
+        session.unmount(std::time::Duration::from_secs(30)),
+        Err(MountError::Busy { .. })
+    ));
     assert!(is_mounted(place.path()));
     drop(session);
     assert!(!is_mounted(place.path()));
@@ -220,7 +227,9 @@ fn strange_mount_points_are_refused_with_advice() {
         "it is alive"
     );
     assert_eq!(std::fs::read_dir(&mountpoint).expect("lists").count(), 1);
-    session.unmount().expect("unmounts");
+    session
+        .unmount(std::time::Duration::from_secs(30))
+        .expect("unmounts");
 }
 
 #[test]

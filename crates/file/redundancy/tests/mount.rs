@@ -52,7 +52,7 @@ fn the_mount_behaves_like_a_local_file_system() -> anyhow::Result<()> {
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}{errors}");
-    f.session.unmount()?;
+    f.session.unmount(std::time::Duration::from_secs(30))?;
     Ok(())
 }
 
