@@ -130,6 +130,8 @@ pub struct Engine {
     read_only: Mutex<Option<String>>,
     is_read_only: AtomicBool,
     pub(crate) dir_ops: Mutex<DirOps>,
+    /// Inodes that the kernel has let go of and whose files are still to be closed.
+    pub(crate) closing: Mutex<Vec<Arc<Inode>>>,
     pub(crate) open_queue: Mutex<std::collections::VecDeque<std::sync::Weak<Inode>>>,
     entropy: Mutex<env::Rng>,
     pub(crate) keeper: keeper::Keeper,
@@ -323,8 +325,10 @@ impl Engine {
         let (parent, name) = match inode.hint() {
             Some((parent, name)) => {
                 for store in self.copies_of(inode) {
-                    // What cannot be found now is found through the parent later.
+                    // Without its own reference on a store an object that loses this name could
+                    // not be found there any more. What cannot be found now is left to the names.
                     let _ = self.node_on(&parent, store);
+                    let _ = self.node_on(inode, store);
                 }
                 (
                     parent.nodes(),

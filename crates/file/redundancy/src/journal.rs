@@ -289,6 +289,9 @@ impl Journal {
     /// meanwhile.
     pub(crate) fn join(&self, store: StoreIndex, log: Arc<Log>) -> Result<(), Failed> {
         let mut active = self.active.lock();
+        for place in active.places.values_mut() {
+            place.forget(store);
+        }
         let mark = active.durable_mark;
         let base = active.base(mark, 0);
         let failed = |e: LogError| Failed(vec![(store, e.into())]);

@@ -22,6 +22,7 @@ use crate::journal::dirty::{DirtySet, Entry};
 use crate::label::{Label, ObjectId, StoreIndex};
 use crate::store::{Node, Store};
 use env::errno::Errno;
+use locate::Located;
 use mount::{Kind, Result};
 use pace::Pace;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +37,8 @@ pub(crate) type Voters = Vec<(StoreIndex, Arc<dyn Store>)>;
 pub(crate) struct Wanted {
     pub(crate) label: Label,
     pub(crate) kind: Kind,
+    /// Names that it has there.
+    pub(crate) links: u32,
     /// The voter whose copy is to be followed, and the object there.
     pub(crate) source: (StoreIndex, Node),
 }
@@ -67,6 +70,7 @@ pub(crate) struct Pass<'a> {
     pub(crate) files: BTreeMap<ObjectId, FileTask>,
     /// Directories and special objects whose attributes are to be made equal, children first.
     pub(crate) attributes: Vec<AttributeTask>,
+    pub(crate) cleared_dirs: BTreeSet<ObjectId>,
     pub(crate) done_dirs: BTreeSet<ObjectId>,
     /// What could not be found on the target by its place: for the next pass.
     pub(crate) left: DirtySet,
@@ -105,6 +109,7 @@ impl<'a> Pass<'a> {
             met: BTreeMap::new(),
             files: BTreeMap::new(),
             attributes: Vec::new(),
+            cleared_dirs: BTreeSet::new(),
             done_dirs: BTreeSet::new(),
             left: DirtySet::since(ObjectId(u64::MAX)),
         }
@@ -170,22 +175,20 @@ impl<'a> Pass<'a> {
         if self.files.contains_key(&id) {
             return Ok(());
         }
-        let Some((source, found, label)) = self.locate_source(id)? else {
-            return Ok(());
+        let (source, found, label) = match self.locate_source(id)? {
+            Located::At(source, found, label) => (source, found, label),
+            Located::Gone => return Ok(()),
+            Located::Unknown => {
+                self.put_off(id);
+                return Ok(());
+            }
         };
         let is_dir = found.attr.kind == Kind::Dir;
         if source == self.target.0 || !(is_dir || label.copies.has(self.target.0)) {
             return Ok(());
         }
         let Some(target) = self.locate_target(id, source)? else {
-            tracing::debug!(
-                id = id.0,
-                store = self.target.0.0,
-                "a copy is not at its place yet"
-            );
-            for (entry, mask) in self.dirty.entries.iter().filter(|(e, _)| e.object() == id) {
-                self.left.add(*entry, *mask, self.dirty.places.get(&id));
-            }
+            self.put_off(id);
             return Ok(());
         };
         let source = (source, found.node);

@@ -14,9 +14,7 @@ impl Engine {
     pub fn checkpoint(&self) -> Result<()> {
         let _one = self.keeper.checkpointing.lock();
         self.close_idle();
-        for inode in self.inodes.sweep() {
-            self.close_files(&inode);
-        }
+        self.close_forgotten();
         let (sweep, dir_ops) = {
             let _gate = self.gate.write();
             (
@@ -53,6 +51,16 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// Closes the files of inodes that the kernel has let go of.
+    pub(crate) fn close_forgotten(&self) {
+        let mut gone = std::mem::take(&mut *self.closing.lock());
+        gone.extend(self.inodes.sweep());
+        for inode in gone {
+            let _gate = self.gate.read();
+            self.close_files(&inode);
+        }
     }
 
     /// Gives the copies of files that were written and are still open equal times.

@@ -141,6 +141,7 @@ pub enum AttachError {
 
 impl Engine {
     fn keep_checkpoints(&self, last: &mut Instant) {
+        self.close_forgotten();
         let due = last.elapsed() >= Duration::from_millis(u64::from(self.options.checkpoint_ms));
         let full = self.journal.len() >= ENTRIES_MAX;
         let idle = self.journal.len() == 0 && self.peek_id() == self.journal.implicit_mark();
@@ -184,6 +185,10 @@ impl Engine {
                 }
                 tracing::warn!(store = index.0, %errno, "the store could not be brought up to date");
                 self.retry_later(index);
+                if errno == Errno::AGAIN {
+                    // The store is well; the next try compares everything.
+                    *slot.pending.lock() = Some(store);
+                }
             }
         }
     }
@@ -394,6 +399,7 @@ impl Engine {
     /// Stops: everything is durable and the journal empty when this returns without an error.
     pub fn shutdown(&self) -> Result<()> {
         self.keeper.stop();
+        self.close_forgotten();
         for inode in self.inodes.all() {
             self.close_files(&inode);
         }

@@ -17,9 +17,11 @@ impl Layer for Engine {
     }
 
     fn forget(&self, ino: Ino) {
-        if let Some(inode) = self.inodes.forget(ObjectId(ino.0)) {
-            let _gate = self.gate.read();
-            self.close_files(&inode);
+        // The edge holds a lock meanwhile: closing files, which may touch a store, waits.
+        if let Some(inode) = self.inodes.forget(ObjectId(ino.0))
+            && inode.open_files().is_some()
+        {
+            self.closing.lock().push(inode);
         }
     }
 

@@ -1,10 +1,10 @@
 //! Stores leave and join.
 
-use super::Engine;
+use super::{Engine, Membership};
 use crate::fanout::fanout;
-use crate::journal::dirty::DirtySet;
+use crate::journal::dirty::{DirtySet, Place};
 use crate::journal::{DirtyLog, Failed, Journal, log_id};
-use crate::label::{StoreIndex, StoreMask};
+use crate::label::{ObjectId, StoreIndex, StoreMask};
 use crate::set::Header;
 use crate::set::header::{Departure, FILE_NAME};
 use crate::store::Store;
@@ -169,9 +169,27 @@ impl Engine {
         Ok(())
     }
 
+    /// An object moved: what absent stores have not seen of it is found at its new place. Only in
+    /// memory; after a restart a place that leads nowhere makes everything be compared.
+    pub(crate) fn moved_in_dirty(&self, id: ObjectId, place: &Place) {
+        if self.members().count() == self.slots.len() {
+            return;
+        }
+        let mut membership = self.membership.lock();
+        let Membership {
+            dirty, catching_up, ..
+        } = &mut *membership;
+        let since = catching_up.as_mut().map(|(_, since)| since);
+        for dirty in dirty.values_mut().chain(since) {
+            if let Some(known) = dirty.places.get_mut(&id) {
+                known.clone_from(place);
+            }
+        }
+    }
+
     fn copy_dirty_logs(
         &self,
-        membership: &mut super::Membership,
+        membership: &mut Membership,
         index: StoreIndex,
         dir: &Arc<dyn env::Dir>,
     ) -> Result<()> {
@@ -181,6 +199,11 @@ impl Engine {
             .copied()
             .filter(|s| *s != index)
             .collect();
+        for dirty in membership.dirty.values_mut() {
+            for place in dirty.places.values_mut() {
+                place.forget(index);
+            }
+        }
         for other in absent {
             membership.dirty_logs.remove(&other);
             let known = membership.dirty[&other].clone();

@@ -359,6 +359,7 @@ impl Engine {
             read_only: Mutex::new(None),
             is_read_only: AtomicBool::new(false),
             dir_ops: Mutex::new(DirOps::default()),
+            closing: Mutex::default(),
             open_queue: Mutex::default(),
             entropy: Mutex::new(rng),
             keeper: keeper::Keeper::new(),

@@ -55,11 +55,9 @@ impl Engine {
         self.dir_changed(from.dir, &changed)?;
         self.dir_changed(to.dir, &changed)?;
         // The object may have been entered in the journal under its old place.
-        if self
-            .journal
-            .moved(moving.id, self.place_of(&moving))
-            .is_err()
-        {
+        let place = self.place_of(&moving);
+        self.moved_in_dirty(moving.id, &place);
+        if self.journal.moved(moving.id, place).is_err() {
             tracing::debug!(
                 id = moving.id.0,
                 "the new place reaches the journal with the next touch"

@@ -27,6 +27,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// Drops what is known of `store`: its objects may have been made anew.
+    pub(crate) fn forget(&mut self, store: StoreIndex) {
+        self.nodes.retain(|(s, _)| *s != store);
+        self.parent.retain(|(s, _)| *s != store);
+    }
+
     /// The object on `store`.
     pub(crate) fn node(&self, store: StoreIndex) -> Option<&Node> {
         self.nodes.iter().find(|(s, _)| *s == store).map(|(_, n)| n)

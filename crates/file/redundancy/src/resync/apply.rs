@@ -1,8 +1,9 @@
 //! Brings the names of the target to what is wanted.
 
+use super::locate::Located;
 use super::wanted::{agreed, labelled};
 use super::{AttributeTask, FileTask, Names, Pass, Wanted};
-use crate::journal::dirty::Entry;
+use crate::journal::dirty::{Entry, Place};
 use crate::label::ObjectId;
 use crate::store::{Found, Make, Node, Store};
 use env::errno::Errno;
@@ -40,7 +41,21 @@ impl Pass<'_> {
         for dir in &dirs {
             self.pace.check()?;
             if let Some(target) = &dir.target {
-                self.clear(target, &dir.wanted)?;
+                self.clear(dir.id, target, &dir.wanted)?;
+            }
+        }
+        // One that was not at its place may have been met meanwhile, under its old name.
+        loop {
+            let mut found = false;
+            for dir in dirs.iter_mut().filter(|d| d.target.is_none()) {
+                if let Some(target) = self.met.get(&dir.id).cloned() {
+                    self.clear(dir.id, &target, &dir.wanted)?;
+                    dir.target = Some(target);
+                    found = true;
+                }
+            }
+            if !found {
+                break;
             }
         }
         // A directory may have to wait until another one has brought it.
@@ -48,35 +63,43 @@ impl Pass<'_> {
             let before = dirs.len();
             let mut waiting = Vec::new();
             for mut dir in dirs {
-                if dir.target.is_none() {
-                    dir.target = self.met.get(&dir.id).cloned();
+                if dir.target.is_none()
+                    && !self.done_dirs.contains(&dir.id)
+                    && let Some(target) = self.met.get(&dir.id).cloned()
+                {
+                    self.clear(dir.id, &target, &dir.wanted)?;
+                    dir.target = Some(target);
                 }
                 match dir.target.clone() {
                     Some(target) => self.fill(dir.id, &target, &dir.wanted, dir.source.as_ref())?,
                     None => waiting.push(dir),
                 }
             }
-            if waiting.len() == before || waiting.is_empty() {
+            if waiting.is_empty() {
+                return Ok(());
+            }
+            if waiting.len() == before {
+                // Brought below a directory that was new, or not to be found.
+                for dir in waiting {
+                    if !self.done_dirs.contains(&dir.id) {
+                        self.put_off(dir.id);
+                    }
+                }
                 return Ok(());
             }
             dirs = waiting;
         }
     }
 
-    fn dirty_dirs(&self) -> Result<Vec<Dir>> {
+    fn dirty_dirs(&mut self) -> Result<Vec<Dir>> {
         let mut ids: Vec<ObjectId> = match self.decided {
             Some(decided) => decided.names.keys().copied().collect(),
             None => self
                 .dirty
                 .entries
                 .keys()
-                .filter_map(|e| {
-                    if let Entry::Names(id) = e {
-                        Some(*id)
-                    } else {
-                        None
-                    }
-                })
+                .filter(|entry| matches!(entry, Entry::Names(_)))
+                .map(|entry| entry.object())
                 .filter(|id| !self.is_new(*id))
                 .collect(),
         };
@@ -85,22 +108,37 @@ impl Pass<'_> {
         }
         let mut dirs = Vec::new();
         for id in ids {
-            let source = self.locate_source(id)?;
-            let wanted = match (self.decided, &source) {
-                (Some(decided), _) => decided.names.get(&id).cloned().unwrap_or_default(),
-                (None, Some((index, found, _))) => agreed(
-                    self.engine,
-                    self.voters,
-                    &self.dir_nodes(id, *index, &found.node)?,
-                )?,
+            let source = match self.locate_source(id)? {
+                Located::At(index, found, _) => Some((index, found.node)),
+                Located::Gone | Located::Unknown if self.decided.is_some() => None,
                 // Removed by now; the directory that held it is dirty too.
-                (None, None) => continue,
+                Located::Gone => continue,
+                Located::Unknown => {
+                    self.put_off(id);
+                    continue;
+                }
+            };
+            let wanted = match (self.decided, &source) {
+                (None, Some((index, node))) => {
+                    let nodes = self.dir_nodes(id, *index, node);
+                    match nodes.and_then(|nodes| agreed(self.engine, self.voters, &nodes)) {
+                        Ok(names) => names,
+                        // It is being moved or removed at this moment.
+                        Err(Errno::STALE | Errno::NOENT) => {
+                            self.put_off(id);
+                            continue;
+                        }
+                        Err(errno) => return Err(errno),
+                    }
+                }
+                (decided, _) => decided
+                    .and_then(|d| d.names.get(&id).cloned())
+                    .unwrap_or_default(),
             };
             let target = match &source {
-                Some((index, _, _)) => self.locate_target(id, *index)?,
+                Some((index, _)) => self.locate_target(id, *index)?,
                 None => None,
             };
-            let source = source.map(|(index, found, _)| (index, found.node));
             dirs.push(Dir {
                 id,
                 wanted,
@@ -111,7 +149,8 @@ impl Pass<'_> {
         Ok(dirs)
     }
 
-    /// The directory on every voter, found along the path that the first has.
+    /// The directory on every voter, found along the path that the first has; ESTALE where a voter
+    /// does not have it there, because it is being moved or removed.
     fn dir_nodes(
         &self,
         id: ObjectId,
@@ -120,9 +159,9 @@ impl Pass<'_> {
     ) -> Result<Vec<(crate::label::StoreIndex, Node)>> {
         let mut nodes = vec![(first, node.clone())];
         for (index, store) in self.voters.iter().filter(|(s, _)| *s != first) {
-            if let Some(node) = self.dir_on(id, first, node, *index, &**store)? {
-                nodes.push((*index, node));
-            }
+            // A voter that is left out would seem to have nothing in the directory.
+            let node = self.dir_on(id, first, node, *index, &**store)?;
+            nodes.push((*index, node.ok_or(Errno::STALE)?));
         }
         Ok(nodes)
     }
@@ -159,8 +198,12 @@ impl Pass<'_> {
     }
 
     /// Puts aside what is in a directory of the target and is not wanted there.
-    fn clear(&mut self, target: &Node, wanted: &Names) -> Result<()> {
+    fn clear(&mut self, id: ObjectId, target: &Node, wanted: &Names) -> Result<()> {
+        if !self.cleared_dirs.insert(id) {
+            return Ok(());
+        }
         let store = self.target.1.clone();
+        let mut below = Vec::new();
         let mut names = Vec::new();
         match store.list(target, &mut |name, kind| {
             names.push((name.to_os_string(), kind))
@@ -177,13 +220,43 @@ impl Pass<'_> {
                 self.clear_unfinished(target, &name, &found.attr)?;
                 continue;
             };
-            self.meet(label.id, &found);
-            let stays = wanted.get(&name).is_some_and(|w| {
+            let linked = wanted.get(&name).is_some_and(|w| w.links > 1);
+            self.meet(label.id, &found, linked);
+            let stays = wanted.get(&name).filter(|w| {
                 w.label.id == label.id && (w.kind == Kind::Dir || w.label.copies.has(self.target.0))
             });
-            if !stays {
-                let is_dir = found.attr.kind == Kind::Dir;
-                self.put_aside(target, &name, label.id, is_dir)?;
+            let is_dir = found.attr.kind == Kind::Dir;
+            match stays {
+                Some(want) if is_dir && self.is_new(label.id) => {
+                    below.push((want.clone(), found.node));
+                }
+                Some(_) => {}
+                None => {
+                    self.put_aside(target, &name, label.id, is_dir)?;
+                    if is_dir && self.is_new(label.id) {
+                        self.meet_below(found.node)?;
+                    }
+                }
+            }
+        }
+        for (want, node) in below {
+            if let Some(wanted) = self.names_of(&want)? {
+                self.clear(want.label.id, &node, &wanted)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Remembers what is below a directory that went aside: some of it may be wanted elsewhere.
+    fn meet_below(&mut self, dir: Node) -> Result<()> {
+        let store = self.target.1.clone();
+        let mut queue = vec![dir];
+        while let Some(dir) = queue.pop() {
+            for (_, found, label) in labelled(self.engine, &*store, &dir)? {
+                self.meet(label.id, &found, false);
+                if found.attr.kind == Kind::Dir {
+                    queue.push(found.node);
+                }
             }
         }
         Ok(())
@@ -246,10 +319,14 @@ impl Pass<'_> {
             let there = self.engine.look(&*store, target, name)?;
             let (node, fresh) = match there {
                 Some((found, label)) if label.id == want.label.id => {
-                    self.meet(label.id, &found);
+                    self.meet(label.id, &found, want.links > 1);
                     (found.node, false)
                 }
-                _ => self.bring(target, name, want)?,
+                _ => match self.bring(target, name, want) {
+                    // Removed meanwhile; what removed it is in the next dirty set.
+                    Err(Errno::STALE | Errno::NOENT) if self.is_gone(want) => continue,
+                    other => other?,
+                },
             };
             let differs = fresh || self.is_new(want.label.id);
             self.pace.object();
@@ -275,8 +352,8 @@ impl Pass<'_> {
     }
 
     /// Remembers an object of the target that may be wanted under another name.
-    fn meet(&mut self, id: ObjectId, found: &Found) {
-        if found.attr.kind == Kind::Dir || found.attr.nlink > 1 {
+    fn meet(&mut self, id: ObjectId, found: &Found, linked: bool) {
+        if linked || found.attr.kind == Kind::Dir || found.attr.nlink > 1 {
             self.met.insert(id, found.node.clone());
         }
     }
@@ -314,23 +391,58 @@ impl Pass<'_> {
         if self.done_dirs.contains(&want.label.id) {
             return Ok(());
         }
-        let wanted = match self.decided.and_then(|d| d.names.get(&want.label.id)) {
-            Some(names) => names.clone(),
-            None => {
-                let (index, node) = &want.source;
-                let nodes = match self.dir_nodes(want.label.id, *index, node) {
-                    Err(Errno::STALE | Errno::NOENT) => return Ok(()),
-                    other => other?,
-                };
-                match agreed(self.engine, self.voters, &nodes) {
-                    Err(Errno::STALE | Errno::NOENT) => return Ok(()),
-                    other => other?,
-                }
-            }
+        let Some(wanted) = self.names_of(want)? else {
+            // Moved or removed at this moment: its content is for the next pass.
+            let place = Place {
+                nodes: vec![want.source.clone()],
+                ..Place::default()
+            };
+            self.left
+                .add(Entry::Names(want.label.id), 0xff, Some(&place));
+            return Ok(());
         };
-        self.clear(target, &wanted)?;
+        self.clear(want.label.id, target, &wanted)?;
         self.fill(want.label.id, target, &wanted, Some(&want.source))?;
         self.flush_files()
+    }
+
+    /// What a directory that is new on the target is to hold; `None` where it is gone meanwhile.
+    fn names_of(&self, want: &Wanted) -> Result<Option<Names>> {
+        if let Some(names) = self.decided.and_then(|d| d.names.get(&want.label.id)) {
+            return Ok(Some(names.clone()));
+        }
+        let (index, node) = &want.source;
+        let nodes = self.dir_nodes(want.label.id, *index, node);
+        match nodes.and_then(|nodes| agreed(self.engine, self.voters, &nodes)) {
+            Ok(names) => Ok(Some(names)),
+            Err(Errno::STALE | Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Moves a directory from wherever the target has it now; `false` where that is not known.
+    fn move_dir(&self, id: ObjectId, dir: &Node, name: &OsStr) -> Result<Option<Node>> {
+        let store = &self.target.1;
+        let Some(node) = self.met.get(&id).filter(|n| self.is_object(n, id)) else {
+            return Ok(None);
+        };
+        let parent = store.parent(node)?;
+        let here = labelled(self.engine, &**store, &parent)?
+            .into_iter()
+            .find(|(_, _, label)| label.id == id);
+        let Some((old, _, _)) = here else {
+            return Ok(None);
+        };
+        match store.rename(&parent, &old, dir, name, RenameFlags::NOREPLACE) {
+            // Below itself, until what is above it has moved too: it goes by way of aside.
+            Err(Errno::INVAL) => {
+                let (aside, kept) = (store.aside()?, aside_name(id));
+                store.rename(&parent, &old, &aside, &kept, RenameFlags::NOREPLACE)?;
+                store.rename(&aside, &kept, dir, name, RenameFlags::NOREPLACE)?;
+            }
+            other => other?,
+        }
+        Ok(Some(node.clone()))
     }
 
     /// Brings one object: from aside, by a link to another name of it, or made anew (`true`).
@@ -350,8 +462,13 @@ impl Pass<'_> {
             }
             return Ok((found.node, false));
         }
+        if is_dir && let Some(node) = self.move_dir(want.label.id, dir, name)? {
+            return Ok((node, false));
+        }
+        // Another name of it may be on the target, in a directory that has not changed.
         if !is_dir
-            && let Some(node) = self.met.get(&want.label.id).cloned()
+            && want.links > 1
+            && let Some(node) = self.locate_target(want.label.id, want.source.0)?
             && self.is_object(&node, want.label.id)
         {
             store.link(&node, dir, name)?;
@@ -378,10 +495,15 @@ impl Pass<'_> {
             label: want.label,
         };
         let made = store.make(dir, name, &make)?;
-        if is_dir || attr.nlink > 1 {
+        if is_dir || want.links > 1 {
             self.met.insert(want.label.id, made.node.clone());
         }
         Ok((made.node, true))
+    }
+
+    fn is_gone(&self, want: &Wanted) -> bool {
+        let source = self.voter(want.source.0);
+        source.is_ok_and(|s| s.inspect(&want.source.1).err() == Some(Errno::STALE))
     }
 
     fn is_object(&self, node: &Node, id: ObjectId) -> bool {

@@ -86,7 +86,7 @@ pub(crate) fn path_of(
 }
 
 /// Walks a path down on a store; `None` where an object on the way is another one.
-fn descend(
+pub(crate) fn descend(
     engine: &Engine,
     store: &dyn Store,
     path: &[(OsString, ObjectId)],
@@ -102,43 +102,71 @@ fn descend(
     Ok(Some(at))
 }
 
+/// Where an object of a dirty set is.
+pub(crate) enum Located {
+    /// On this voter, which decides for it.
+    At(StoreIndex, Found, Label),
+    /// Nowhere any more: every reference to it is dead.
+    Gone,
+    /// It may still be somewhere: nothing that is known of it leads to it.
+    Unknown,
+}
+
 impl Pass<'_> {
-    /// The object on the voter that decides for it; `None` where it is gone.
-    pub(crate) fn locate_source(&self, id: ObjectId) -> Result<Option<(StoreIndex, Found, Label)>> {
+    /// The object on the voter that decides for it.
+    pub(crate) fn locate_source(&self, id: ObjectId) -> Result<Located> {
         if id == ObjectId::ROOT {
             let (index, store) = self.voters.first().ok_or(Errno::IO)?;
             let found = store.inspect(&store.root()?)?;
             let label = self.engine.label_of(&found).ok_or(Errno::STALE)?;
-            return Ok(Some((*index, found, label)));
+            return Ok(Located::At(*index, found, label));
         }
         let Some(place) = self.dirty.places.get(&id) else {
-            return Ok(None);
+            return Ok(Located::Unknown);
         };
         let mut seen = None;
+        let mut referred = false;
         for (index, store) in self.voters {
+            referred |= place.node(*index).is_some();
             let Some((found, label)) = by_place(self.engine, *index, &**store, id, place)? else {
                 continue;
             };
             let is_dir = found.attr.kind == mount::Kind::Dir;
             if self.decider(&label, is_dir) == Some(*index) {
-                return Ok(Some((*index, found, label)));
+                return Ok(Located::At(*index, found, label));
             }
             seen = seen.or(Some((*index, found, label)));
         }
         // The decider's reference is not known: it is found along the path that another has.
         let Some((index, found, label)) = seen else {
-            return Ok(None);
+            return Ok(if referred {
+                Located::Gone
+            } else {
+                Located::Unknown
+            });
         };
         let is_dir = found.attr.kind == mount::Kind::Dir;
         let Some(decider) = self.decider(&label, is_dir) else {
-            return Ok(None);
+            return Ok(Located::Unknown);
         };
         let store = self.voter(decider)?;
         let node = self.along_path(id, index, decider, &**store)?;
         match node.map(|n| store.inspect(&n)).transpose() {
-            Ok(found) => Ok(found.map(|found| (decider, found, label))),
-            Err(Errno::STALE) => Ok(None),
+            Ok(Some(found)) => Ok(Located::At(decider, found, label)),
+            Ok(None) | Err(Errno::STALE) => Ok(Located::Unknown),
             Err(errno) => Err(errno),
+        }
+    }
+
+    /// Puts off what entries say of an object that could not be found to the next pass.
+    pub(crate) fn put_off(&mut self, id: ObjectId) {
+        tracing::debug!(
+            id = id.0,
+            store = self.target.0.0,
+            "an object is not found by its place"
+        );
+        for (entry, mask) in self.dirty.entries.iter().filter(|(e, _)| e.object() == id) {
+            self.left.add(*entry, *mask, self.dirty.places.get(&id));
         }
     }
 

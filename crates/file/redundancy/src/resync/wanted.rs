@@ -1,10 +1,10 @@
 //! What directories are to hold, decided from what the voters have.
 
-use super::locate::by_place;
+use super::locate::{by_place, descend, path_of};
 use super::{Decided, Names, Voters, Wanted, decider};
 use crate::engine::Engine;
 use crate::journal::dirty::{DirtySet, Entry, Rename};
-use crate::label::{Label, ObjectId, StoreIndex};
+use crate::label::{Label, ObjectId, StoreIndex, StoreMask};
 use crate::store::{Found, Node, Store};
 use env::errno::Errno;
 use mount::{Kind, Result};
@@ -45,6 +45,7 @@ pub(crate) fn agreed(engine: &Engine, voters: &Voters, nodes: &Nodes) -> Result<
                 let wanted = Wanted {
                     label,
                     kind: found.attr.kind,
+                    links: found.attr.nlink,
                     source: (*index, found.node),
                 };
                 names.insert(name, wanted);
@@ -60,6 +61,7 @@ struct Seen {
     voter: StoreIndex,
     label: Label,
     kind: Kind,
+    links: u32,
     node: Node,
 }
 
@@ -67,7 +69,8 @@ struct Survey<'a> {
     engine: &'a Engine,
     voters: &'a Voters,
     dirty: &'a DirtySet,
-    scanned: BTreeSet<ObjectId>,
+    /// Directories and the voters on which they were looked at.
+    scanned: BTreeMap<ObjectId, StoreMask>,
     seen: Vec<Seen>,
 }
 
@@ -76,38 +79,42 @@ impl Survey<'_> {
     fn scan(&mut self, dir: ObjectId, nodes: Nodes) -> Result<()> {
         let mut queue = vec![(dir, nodes)];
         while let Some((dir, nodes)) = queue.pop() {
-            if !self.scanned.insert(dir) {
-                continue;
-            }
             let mut below: BTreeMap<ObjectId, Nodes> = BTreeMap::new();
+            let mut looked = 0;
             for (index, node) in nodes {
                 let Some((_, store)) = self.voters.iter().find(|(s, _)| *s == index) else {
                     continue;
                 };
+                if self.scanned.get(&dir).is_some_and(|mask| mask.has(index)) {
+                    continue;
+                }
                 let entries = match labelled(self.engine, &**store, &node) {
                     Ok(entries) => entries,
                     Err(Errno::STALE | Errno::NOENT) => continue,
                     Err(errno) => return Err(errno),
                 };
+                let mask = self.scanned.entry(dir).or_default();
+                *mask = mask.with(index);
+                looked += 1;
                 for (name, found, label) in entries {
                     if found.attr.kind == Kind::Dir {
-                        below
-                            .entry(label.id)
-                            .or_default()
-                            .push((index, found.node.clone()));
+                        let nodes = below.entry(label.id).or_default();
+                        nodes.push((index, found.node.clone()));
                     }
                     self.seen.push(Seen {
                         spot: (dir, name),
                         voter: index,
                         label,
                         kind: found.attr.kind,
+                        links: found.attr.nlink,
                         node: found.node,
                     });
                 }
             }
             for (id, nodes) in below {
                 // A directory that not every voter has here is about to be made or moved.
-                if id >= self.dirty.mark || nodes.len() < self.voters.len() {
+                if id >= self.dirty.mark || nodes.len() < looked || nodes.len() < self.voters.len()
+                {
                     queue.push((id, nodes));
                 }
             }
@@ -115,17 +122,41 @@ impl Survey<'_> {
         Ok(())
     }
 
-    /// The directory on the voters, by its place.
+    /// The directory on every voter that has it: by its place, or along the path that another
+    /// voter has. What is not looked at cannot decide, so no voter is left out for want of a
+    /// reference.
     fn nodes(&self, id: ObjectId) -> Result<Nodes> {
         let mut nodes = Nodes::new();
+        let mut missing = Vec::new();
         for (index, store) in self.voters {
             if id == ObjectId::ROOT {
                 nodes.push((*index, store.root()?));
-            } else if let Some(place) = self.dirty.places.get(&id)
-                && let Some((found, _)) = by_place(self.engine, *index, &**store, id, place)?
-                && found.attr.kind == Kind::Dir
-            {
-                nodes.push((*index, found.node));
+                continue;
+            }
+            let found = match self.dirty.places.get(&id) {
+                Some(place) => by_place(self.engine, *index, &**store, id, place)?,
+                None => None,
+            };
+            match found {
+                Some((found, _)) if found.attr.kind == Kind::Dir => {
+                    nodes.push((*index, found.node));
+                }
+                _ => missing.push((*index, store)),
+            }
+        }
+        let Some((guide, node)) = nodes.first().cloned() else {
+            return Ok(nodes);
+        };
+        let Some((_, guide)) = self.voters.iter().find(|(s, _)| *s == guide) else {
+            return Ok(nodes);
+        };
+        for (index, store) in missing {
+            let path = match path_of(self.engine, &**guide, &node) {
+                Err(Errno::STALE | Errno::NOENT) => break,
+                other => other?,
+            };
+            if let Some(node) = descend(self.engine, &**store, &path)? {
+                nodes.push((index, node));
             }
         }
         Ok(nodes)
@@ -136,6 +167,22 @@ impl Survey<'_> {
             .iter()
             .any(|s| s.spot == *spot && s.label.id == id)
     }
+
+    /// The voter whose names of a file count: its decider, where that has it anywhere or was
+    /// looked at in every directory where another has it; else the next one that has it.
+    fn decider_of(&self, label: &Label, spots: &[&Seen]) -> Option<StoreIndex> {
+        let decider = decider(self.voters, label, false)?;
+        let looked = |dir: &ObjectId| self.scanned.get(dir).is_some_and(|m| m.has(decider));
+        let has = spots.iter().any(|s| s.voter == decider);
+        if has || spots.iter().all(|s| looked(&s.spot.0)) {
+            return Some(decider);
+        }
+        spots
+            .iter()
+            .map(|s| s.voter)
+            .filter(|v| label.copies.has(*v))
+            .min()
+    }
 }
 
 /// Decides for every directory that may differ what it is to hold.
@@ -144,7 +191,7 @@ pub(crate) fn decide(engine: &Engine, voters: &Voters, dirty: &DirtySet) -> Resu
         engine,
         voters,
         dirty,
-        scanned: BTreeSet::new(),
+        scanned: BTreeMap::new(),
         seen: Vec::new(),
     };
     let dirs: Vec<ObjectId> = dirty
@@ -189,19 +236,24 @@ fn claims(survey: &Survey<'_>) -> Claims {
         let store = lowest.entry(seen.label.id).or_insert(seen.voter);
         *store = (*store).min(seen.voter);
     }
+    let mut files: BTreeMap<ObjectId, Vec<&Seen>> = BTreeMap::new();
+    for seen in survey.seen.iter().filter(|s| s.kind != Kind::Dir) {
+        files.entry(seen.label.id).or_default().push(seen);
+    }
+    let deciders: BTreeMap<ObjectId, Option<StoreIndex>> = files
+        .iter()
+        .filter_map(|(id, spots)| Some((*id, survey.decider_of(&spots.first()?.label, spots))))
+        .collect();
     let mut claims = Claims::new();
     for seen in &survey.seen {
-        let is_dir = seen.kind == Kind::Dir;
-        let decides = if is_dir {
-            lowest.get(&seen.label.id) == Some(&seen.voter)
+        let id = seen.label.id;
+        let decides = if seen.kind == Kind::Dir {
+            lowest.get(&id) == Some(&seen.voter)
         } else {
-            decider(survey.voters, &seen.label, false) == Some(seen.voter)
+            deciders.get(&id) == Some(&Some(seen.voter))
         };
         if decides {
-            claims
-                .entry(seen.spot.clone())
-                .or_default()
-                .insert(seen.label.id);
+            claims.entry(seen.spot.clone()).or_default().insert(id);
         }
     }
     claims
@@ -235,12 +287,14 @@ fn roll_forward(survey: &Survey<'_>, claims: &mut Claims, rename: &Rename) {
 }
 
 fn names(survey: &Survey<'_>, claims: Claims) -> Decided {
-    let mut decided = Decided::default();
-    decided.names = survey
-        .scanned
-        .iter()
-        .map(|dir| (*dir, Names::new()))
-        .collect();
+    let mut decided = Decided {
+        names: survey
+            .scanned
+            .keys()
+            .map(|dir| (*dir, Names::new()))
+            .collect(),
+        losers: BTreeSet::new(),
+    };
     let mut kept = BTreeSet::new();
     for ((dir, name), ids) in claims {
         // Ids grow with time: the younger object was made after the older one had left the name.
@@ -275,6 +329,7 @@ fn wanted(survey: &Survey<'_>, id: ObjectId) -> Option<Wanted> {
     Some(Wanted {
         label: source.label,
         kind: source.kind,
+        links: source.links,
         source: (source.voter, source.node.clone()),
     })
 }
