@@ -103,6 +103,10 @@ fn check(world: &World, events: &[Event]) -> Result<(), String> {
             Event::Truncating(sequence) => truncated = truncated.max(sequence.0),
         }
     }
+    let files = world.dir("store").list().unwrap();
+    if files.iter().any(|name| name.ends_with(".new")) {
+        return Err(format!("half-made files are left: {files:?}"));
+    }
     compare(&log, &records, truncated, committed, appended)
 }
 
