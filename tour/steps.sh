@@ -13,6 +13,9 @@ step() {
 say() { printf '   %s\n' "$1"; }
 broken() {
     printf '\nBROKEN PROMISE: %s.\n' "$1" >&2
+    if [ -n "$serving" ]; then
+        timeout 10 "$holdfast" status --mount "$mnt" >&2 || true
+    fi
     if [ -f "$work/serve.log" ]; then
         printf 'The last lines of holdfast:\n' >&2
         tail -n 15 "$work/serve.log" >&2

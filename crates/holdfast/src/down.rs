@@ -28,7 +28,9 @@ pub fn run(args: &Args, runtime: &Path) -> Outcome<()> {
     // This process must not be what keeps the mount busy.
     std::env::set_current_dir("/").map_err(|error| Failure::unexpected("/", &error))?;
     let limit = Duration::from_secs(args.timeout.max(1));
+    let waiting = screen::Waiting::begin("making everything durable");
     client::stop(runtime, &mount, args.force, limit)?;
+    drop(waiting);
     screen::print(&format!(
         "stopped: {} is unmounted, everything is on its stores\n",
         mount.display()

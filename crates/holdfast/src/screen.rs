@@ -5,7 +5,12 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use redundancy::status::Progress;
 use serde::Serialize;
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
+
+/// What takes no longer is not worth a word.
+const QUIET: Duration = Duration::from_secs(1);
 
 /// Prints text to standard output. A reader that has gone away (`| head`) is no error.
 ///
@@ -22,7 +27,7 @@ pub fn print(text: &str) -> Outcome<()> {
 /// Prints one JSON value and a newline to standard output.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_json(value: &impl Serialize) -> Outcome<()> {
     let text = serde_json::to_string(value)
         .map_err(|error| Failure::unexpected("standard output", &error))?;
@@ -48,7 +53,7 @@ impl Bar {
 
     /// Shows how far it is.
     pub fn show(&mut self, progress: &Progress) {
-        let late = self.started.elapsed() > Duration::from_secs(1);
+        let late = self.started.elapsed() > QUIET;
         if self.bar.is_hidden() && late && std::io::stderr().is_terminal() {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
@@ -69,5 +74,46 @@ impl Bar {
 impl Drop for Bar {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// Says on standard error that something is still under way, once it has taken over a second,
+/// until dropped.
+pub struct Waiting {
+    done: Sender<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Waiting {
+    /// Begins to count.
+    pub fn begin(what: &'static str) -> Waiting {
+        let (done, ended) = channel::<()>();
+        let thread = std::thread::spawn(move || {
+            let mut seconds = 0;
+            while ended
+                .recv_timeout(QUIET)
+                .is_err_and(|why| why == RecvTimeoutError::Timeout)
+            {
+                seconds += QUIET.as_secs();
+                if seconds.is_power_of_two() {
+                    eprintln!("holdfast: {what}, {seconds} s so far");
+                }
+            }
+        });
+        Waiting {
+            done,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        // It has ended where nobody listens any more.
+        let _ended = self.done.send(());
+        if let Some(thread) = self.thread.take() {
+            // A panic there was reported on standard error already.
+            let _reported = thread.join();
+        }
     }
 }

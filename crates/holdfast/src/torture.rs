@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub mod redundancy;
+
 /// One torture.
 pub struct Torture {
     /// Its name on the command line.
@@ -24,7 +26,7 @@ pub struct Torture {
 }
 
 /// All tortures.
-pub static TORTURES: &[Torture] = &[];
+pub static TORTURES: &[Torture] = &[redundancy::TORTURE];
 
 /// The options that all take.
 #[derive(Clone, Debug, clap::Args)]

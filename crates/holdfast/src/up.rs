@@ -12,7 +12,6 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
 
 mod report;
 #[cfg(test)]
@@ -51,11 +50,11 @@ pub fn run(in_force: &InForce, runtime: &Path) -> Outcome<()> {
         // The main thread ends only after the engine has.
         let _ended = events.send(Wake::Engine(event));
     });
-    let starting = report::Starting::begin("opening the stores");
+    let opening = screen::Waiting::begin("opening the stores");
     let engine = engine::open(config, on_event)?;
     let listener = place.listen()?;
     engine.start(&config.mount)?;
-    starting.end();
+    drop(opening);
     let on_down = Box::new(move |down| {
         let _ended = wake.send(Wake::Down(down));
     });
@@ -178,6 +177,3 @@ impl Drop for Signals {
         self.handle.close();
     }
 }
-
-/// How long a start may take before it says that it is still at it.
-const QUIET: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Holds the repository to its own rules (ARCHITECTURE.md, CONTRIBUTING rules in docs).
+//! Holds the repository to its own rules: layers, sizes, documents that are true.
 
 #[path = "tidy/code.rs"]
 mod code;

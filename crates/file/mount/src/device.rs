@@ -111,11 +111,20 @@ impl Mounted {
         &self.path
     }
 
-    /// Whether what is mounted at the path is still this mount.
+    /// Whether the mount is still there. Busy where another one has been put over it: unmounting
+    /// the path would take that one away.
     fn is_there(&self) -> Result<bool, MountError> {
         let found = mounts()?;
-        let last = found.iter().rfind(|mount| mount.path == self.path);
-        Ok(last.is_some_and(|mount| mount.device == self.device))
+        let mut here = found.iter().filter(|mount| mount.path == self.path);
+        let is_last = here
+            .next_back()
+            .is_some_and(|mount| mount.device == self.device);
+        if !is_last && here.any(|mount| mount.device == self.device) {
+            return Err(MountError::Busy {
+                path: self.path.clone(),
+            });
+        }
+        Ok(is_last)
     }
 
     pub(crate) fn unmount(&self) -> Result<(), MountError> {

@@ -238,7 +238,9 @@ pub trait Layer: Send + Sync + 'static {
     /// Finds `name` in `dir`. ENOENT where there is none. Each successful answer is one
     /// reference that the edge counts; [`Layer::forget`] ends them all.
     fn lookup(&self, dir: Ino, name: &OsStr) -> Result<(Ino, Attr)>;
-    /// The kernel holds no reference to `ino` any more.
+    /// The kernel holds no reference to `ino` any more. Called with a lock of the edge held, so
+    /// that nobody takes a new reference meanwhile: it must be quick and must not wait for another
+    /// call of the layer. A lookup that crosses it is repeated by the edge.
     fn forget(&self, ino: Ino);
     /// Where the layer last found `ino`: its directory and name, so that the edge can ask the
     /// kernel to let go of it. `None` for the root and for what has no name any more.
@@ -280,7 +282,7 @@ pub trait Layer: Send + Sync + 'static {
     fn read(&self, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<usize>;
     /// Writes all of `data` at `offset` or fails; a failure may leave a prefix written.
     fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> Result<()>;
-    /// Makes content (and attributes unless `data_only`) durable.
+    /// Makes content (and attributes unless `data_only`) durable; of a directory, its entries.
     fn sync(&self, ino: Ino, data_only: bool) -> Result<()>;
     /// `fallocate(2)`.
     fn allocate(&self, ino: Ino, offset: u64, length: u64, flags: AllocateFlags) -> Result<()>;

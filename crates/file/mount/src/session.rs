@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// How to mount.
 #[derive(Clone, Debug)]
@@ -173,15 +174,34 @@ impl Session {
     }
 
     /// Unmounts and waits for the last request. Everything written has reached the layer then.
+    /// `false` where the mount is gone from here but still alive after `patience`: another mount
+    /// namespace (a container's) has a copy of it, which ends with this process.
     ///
     /// # Errors
     /// [`MountError::Busy`] while files below the mount are in use (it stays mounted), or
     /// [`MountError::Io`].
-    pub fn unmount(&self) -> Result<(), MountError> {
+    pub fn unmount(&self, patience: Duration) -> Result<bool, MountError> {
         if !self.has_ended() {
             self.mounted.unmount()?;
         }
-        self.wait()
+        self.wait_for(patience)
+    }
+
+    /// Waits at most `patience` for the end of the session; says whether it has ended.
+    ///
+    /// # Errors
+    /// As [`Session::wait`].
+    pub fn wait_for(&self, patience: Duration) -> Result<bool, MountError> {
+        {
+            let mut ended = self.ended.error.lock();
+            let until = Instant::now() + patience;
+            while ended.is_none() {
+                if self.ended.changed.wait_until(&mut ended, until).timed_out() {
+                    return Ok(ended.is_some());
+                }
+            }
+        }
+        self.wait().map(|()| true)
     }
 
     /// Takes the mount out of the tree at once. Who has files open in it goes on using them;

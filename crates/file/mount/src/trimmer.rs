@@ -10,9 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Inodes that one notification names. The kernel takes them in batches of 512
-/// (fs/fuse/dev.c, `fuse_notify_prune`).
-const BATCH: usize = 512;
+/// Inodes that one notification names at most.
+const BATCH: usize = 2048;
+
+/// How long the kernel's forgets for one notification may take before the next is sent. They come
+/// through the request threads, behind what users ask.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// `FUSE_NOTIFY_PRUNE` of include/uapi/linux/fuse.h.
 const NOTIFY_PRUNE: i32 = 9;
@@ -54,7 +57,7 @@ pub(crate) fn run(
         }
         // The kernel's forgets come through the request threads; they are counted down there.
         let target = before.saturating_sub(unused.len() / 2);
-        if !table.wait_below(target, Duration::from_millis(20)) {
+        if !table.wait_below(target, PATIENCE) {
             fruitless += 1;
         } else {
             fruitless = 0;

@@ -160,9 +160,13 @@ fn what_was_read_once_is_read_from_the_kernel() {
     }
     assert_eq!(layer.reads.load(Ordering::Relaxed), 1);
     assert_eq!(std::fs::read_dir(place.path()).expect("lists").count(), 1);
-    session.unmount().expect("unmounts");
+    session
+        .unmount(std::time::Duration::from_secs(30))
+        .expect("unmounts");
     assert!(session.has_ended() && !is_mounted(place.path()));
-    session.unmount().expect("is content with what is done");
+    session
+        .unmount(std::time::Duration::from_secs(30))
+        .expect("is content with what is done");
 }
 
 #[test]
@@ -183,13 +187,29 @@ fn a_mount_in_use_is_busy_and_dropping_it_lets_the_user_finish() {
     let layer = Arc::new(Still::default());
     let session = start(&layer, place.path(), &Options::default());
     let file = std::fs::File::open(place.path().join("file")).expect("opens");
-    assert!(matches!(session.unmount(), Err(MountError::Busy { .. })));
+    assert!(matches!(
+        session.unmount(std::time::Duration::from_secs(30)),
+        Err(MountError::Busy { .. })
+    ));
     assert!(is_mounted(place.path()));
     drop(session);
     assert!(!is_mounted(place.path()));
     let mut buffer = [0; 7];
     std::os::unix::fs::FileExt::read_exact_at(&file, &mut buffer, 0).expect("still reads");
     assert_eq!(buffer, CONTENT);
+}
+
+#[test]
+fn a_mount_over_ours_is_left_alone() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let session = start(&Arc::default(), place.path(), &Options::default());
+    let flags = rustix::mount::MountFlags::empty();
+    rustix::mount::mount("none", place.path(), c"tmpfs", flags, None).expect("mounts");
+    let over = session.unmount();
+    let flags = rustix::mount::UnmountFlags::DETACH;
+    rustix::mount::unmount(place.path(), flags).expect("unmounts");
+    assert!(matches!(over, Err(MountError::Busy { .. })));
+    session.unmount().expect("unmounts");
 }
 
 #[test]
@@ -220,7 +240,9 @@ fn strange_mount_points_are_refused_with_advice() {
         "it is alive"
     );
     assert_eq!(std::fs::read_dir(&mountpoint).expect("lists").count(), 1);
-    session.unmount().expect("unmounts");
+    session
+        .unmount(std::time::Duration::from_secs(30))
+        .expect("unmounts");
 }
 
 #[test]

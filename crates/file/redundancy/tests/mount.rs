@@ -52,7 +52,7 @@ fn the_mount_behaves_like_a_local_file_system() -> anyhow::Result<()> {
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}{errors}");
-    f.session.unmount()?;
+    f.session.unmount(std::time::Duration::from_secs(30))?;
     Ok(())
 }
 
@@ -80,6 +80,23 @@ fn a_write_of_a_megabyte_is_one_request() -> anyhow::Result<()> {
     std::fs::write(&path, vec![1; 1 << 20])?;
     let writes = f.layer.counts.take();
     assert!(writes.contains(&("write", 1)), "{writes:?}");
+    Ok(())
+}
+
+#[test]
+fn synchronous_writes_ask_for_a_sync() -> anyhow::Result<()> {
+    use rustix::fs::{Mode, OFlags};
+    let f = fixture()?;
+    let path = f.session.mountpoint().join("file");
+    let mode = Mode::from_raw_mode(0o644);
+    for flags in [OFlags::DSYNC, OFlags::SYNC] {
+        let flags = flags | OFlags::CREATE | OFlags::WRONLY;
+        let file = rustix::fs::open(&path, flags, mode)?;
+        f.layer.counts.take();
+        rustix::io::pwrite(&file, b"durable", 0)?;
+        let calls = f.layer.counts.take();
+        assert!(calls.contains(&("sync", 1)), "{flags:?}: {calls:?}");
+    }
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Where the directories are, unless HOLDFAST_RUNTIME_DIR says otherwise.
 pub const RUNTIME_DIR: &str = "/run/holdfast";
@@ -176,8 +176,23 @@ fn short(dir: &Path) -> std::io::Result<(File, PathBuf)> {
     Ok((dir, path))
 }
 
+/// One spelling of `mount`: without `.` and doubled slashes, its parent without symbolic links.
+/// The mount itself is not touched: it may not answer.
+fn plain(mount: &Path) -> PathBuf {
+    let plain: PathBuf = mount
+        .components()
+        .filter(|part| *part != Component::CurDir)
+        .collect();
+    match (plain.parent(), plain.file_name()) {
+        (Some(parent), Some(name)) => std::fs::canonicalize(parent)
+            .map(|parent| parent.join(name))
+            .unwrap_or(plain),
+        _ => plain,
+    }
+}
+
 fn checked_name(mount: &Path) -> Outcome<OsString> {
-    let name = name_of(mount);
+    let name = name_of(&plain(mount));
     // NAME_MAX of every Linux file system.
     if name.len() <= 255 {
         return Ok(name);

@@ -101,6 +101,21 @@ fn a_mount_is_served_once() {
 }
 
 #[test]
+fn a_mount_is_found_however_it_is_written() {
+    let runtime = tempfile::tempdir().expect("a temporary directory");
+    let real = runtime.path().join("real");
+    std::fs::create_dir(&real).expect("a new directory");
+    let link = runtime.path().join("link");
+    std::os::unix::fs::symlink(&real, &link).expect("a new link");
+    let sockets = runtime.path().join("run");
+    let place = place::Place::take(&sockets, &link.join("mnt")).expect("a free place");
+    let _listener = place.listen().expect("a socket");
+    for written in [real.join("mnt"), real.join("./mnt/"), link.join("mnt")] {
+        assert!(place::connect(&sockets, &written).is_ok(), "{written:?}");
+    }
+}
+
+#[test]
 fn the_socket_of_a_dead_process_is_replaced() {
     let runtime = tempfile::tempdir().expect("a temporary directory");
     let dir = runtime.path().join("srv-holdfast");

@@ -13,6 +13,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// How long a stop waits for those who still use the mount after it was taken away.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// How often stores are looked at for news.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -113,8 +116,16 @@ impl super::Engine for Real {
         let on_event = self.on_event.clone();
         let ended = self.ended.clone();
         self.spawn("mount", move || {
-            if let Err(error) = session.wait() {
-                tracing::error!(%error, "the mount ended with an error");
+            loop {
+                match session.wait_for(LOOK) {
+                    Ok(false) if ended.load(Ordering::Acquire) => return,
+                    Ok(false) => {}
+                    Ok(true) => break,
+                    Err(error) => {
+                        tracing::error!(%error, "the mount ended with an error");
+                        break;
+                    }
+                }
             }
             if !ended.load(Ordering::Acquire) {
                 on_event(Event::Unmounted);
@@ -132,13 +143,22 @@ impl super::Engine for Real {
         let session = lock(&self.session).clone();
         if let Some(session) = session {
             self.ended.store(true, Ordering::Release);
-            let unmounted = match session.unmount() {
-                Err(MountError::Busy { .. }) if force => session.detach(),
+            let unmounted = match session.unmount(PATIENCE) {
+                Err(MountError::Busy { .. }) if force => {
+                    session.detach().and_then(|()| session.wait_for(PATIENCE))
+                }
                 other => other,
             };
-            if let Err(error) = unmounted {
-                self.ended.store(false, Ordering::Release);
-                return Err(refusal::mounting(&error));
+            match unmounted {
+                Ok(true) => {}
+                Ok(false) => tracing::warn!(
+                    "the mount is gone here, but programs or another mount namespace still have \
+                     it; they are cut off as this process ends"
+                ),
+                Err(error) => {
+                    self.ended.store(false, Ordering::Release);
+                    return Err(refusal::mounting(&error));
+                }
             }
         }
         self.ended.store(true, Ordering::Release);

@@ -14,6 +14,12 @@ pub(super) fn check(
     machine: &Machine,
     plan: &mut Plan,
 ) -> Outcome<()> {
+    // Attributes of a dead mount's root may still be in the kernel's cache; statfs(2) always asks.
+    if let Err(errno) = rustix::fs::statfs(point)
+        && is_dead(&errno.into())
+    {
+        return stale(point, machine, plan);
+    }
     match std::fs::metadata(point) {
         Ok(found) if !found.is_dir() => Err(Failure::refuse(
             Exit::MountPoint,

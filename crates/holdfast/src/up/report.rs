@@ -1,11 +1,8 @@
 //! What `holdfast up` prints when it serves.
 
-use super::QUIET;
 use crate::status::table;
 use crate::units::{bytes, shorten};
 use redundancy::status::Status;
-use std::sync::mpsc::{Sender, channel};
-use std::thread::JoinHandle;
 
 /// The start-up report.
 pub(super) fn text(status: &Status, notes: &[String]) -> String {
@@ -60,45 +57,4 @@ fn indented(head: &str, text: &str) -> String {
 pub(super) fn line(status: &Status) -> String {
     let (redundancy, copies) = table::facts(status);
     format!("{redundancy}; {copies}")
-}
-
-/// Says that a start is still under way, once it has taken over a second.
-pub(super) struct Starting {
-    done: Sender<()>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Starting {
-    pub(super) fn begin(what: &'static str) -> Starting {
-        let (done, ended) = channel::<()>();
-        let thread = std::thread::spawn(move || {
-            let mut seconds = 0;
-            while ended
-                .recv_timeout(QUIET)
-                .is_err_and(|why| why == std::sync::mpsc::RecvTimeoutError::Timeout)
-            {
-                seconds += QUIET.as_secs();
-                if seconds.is_power_of_two() {
-                    eprintln!("holdfast: {what}, {seconds} s so far");
-                }
-            }
-        });
-        Starting {
-            done,
-            thread: Some(thread),
-        }
-    }
-
-    pub(super) fn end(self) {}
-}
-
-impl Drop for Starting {
-    fn drop(&mut self) {
-        // It has ended where nobody listens any more.
-        let _ended = self.done.send(());
-        if let Some(thread) = self.thread.take() {
-            // A panic there was reported on standard error already.
-            let _reported = thread.join();
-        }
-    }
 }

@@ -102,7 +102,7 @@ fn an_inode_that_is_held_is_known_to_the_layer_whatever_crosses() {
         for thread in 0..4 {
             let (known, table, look, forget) = (&known, &table, &look, &forget);
             scope.spawn(move || {
-                for step in 0..5000 {
+                for step in 0..2000 {
                     let number = 2 + (step * 7 + thread) % 3;
                     let (ino, _) = table.hold(|| look(number), forget).expect("found");
                     assert!(known.lock().expect("no panic").contains(&ino.0));

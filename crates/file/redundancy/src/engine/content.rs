@@ -128,6 +128,26 @@ impl Engine {
         }
     }
 
+    /// Closes copies that were opened under an earlier membership, so that the disk of a store that
+    /// has left is not held. What has no name any more is kept: it cannot be opened again.
+    pub(crate) fn close_stale(&self) {
+        let generation = self.generation();
+        let queue: Vec<_> = self
+            .open_queue
+            .lock()
+            .iter()
+            .filter_map(|w| w.upgrade())
+            .collect();
+        for inode in queue {
+            let stale = inode
+                .open_files()
+                .is_some_and(|o| o.generation != generation);
+            if stale && !inode.is_nameless() {
+                inode.set_open_files(None);
+            }
+        }
+    }
+
     /// Closes a file's copies; their times are made equal first.
     pub(crate) fn close_files(&self, inode: &Inode) {
         if let Some(open) = inode.open_files() {

@@ -161,6 +161,7 @@ impl Engine {
             }
         }
         self.refresh_space();
+        self.close_stale();
     }
 
     /// Tries to bring back each store that is away and may come back.

@@ -72,6 +72,8 @@ impl Engine {
             );
             let slot = &self.slots[usize::from(store.0)];
             *slot.detail.lock() = why;
+            // Let go of, so that its disk can be taken out and its lock is free when it returns.
+            *slot.store.write() = None;
             let mark = self.journal.durable_mark();
             let header = &mut membership.header;
             let departure = Departure {
@@ -85,6 +87,8 @@ impl Engine {
             membership.dirty_logs.remove(&store);
             self.journal.leave(store);
             self.members.store(left.0, Ordering::Release);
+            // The store's lock goes with it, else it could not be opened again when it returns.
+            *slot.store.write() = None;
             let failed = self.write_headers(&membership.header, left);
             self.generation
                 .store(membership.header.tenure().generation, Ordering::Release);

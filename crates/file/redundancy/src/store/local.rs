@@ -7,9 +7,9 @@
 use super::{Found, Make, Node, Store, StoreFile};
 use crate::label::{LABEL_BYTES, Label, XATTR_NAME};
 use attributes::{attr_of, kind_of};
-use env::handle::{get_xattr, name_to_handle, open_by_handle, proc_path};
+use env::handle::{Handle, get_xattr, name_to_handle, open_by_handle, proc_path};
 use mount::{Attr, Errno, Kind, RenameFlags, Result, SetAttr, Space};
-use rustix::fs::{AtFlags, OFlags, RawDir};
+use rustix::fs::{AtFlags, OFlags, RawDir, Stat};
 use std::ffi::{CString, OsStr, OsString};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -68,17 +68,19 @@ impl LocalStore {
         self.open_node(node, OFlags::PATH | OFlags::DIRECTORY)
     }
 
-    fn found(&self, dir: BorrowedFd<'_>, name: &CString) -> Result<Found> {
-        let (handle, mount_id) = name_to_handle(dir, name)?;
-        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
-        let stat = rustix::fs::statat(dir, name.as_c_str(), flags)?;
+    fn found(
+        &self,
+        (handle, mount_id): (Handle, i32),
+        stat: &Stat,
+        label: Option<Label>,
+    ) -> Result<Found> {
         if mount_id != self.mount_id || stat.st_dev != self.device {
             return Err(Errno::XDEV);
         }
         Ok(Found {
             node: Node(handle.as_bytes().into()),
-            attr: attr_of(&stat),
-            label: label_of(dir, name)?,
+            attr: attr_of(stat),
+            label,
         })
     }
 }
@@ -134,7 +136,10 @@ impl Store for LocalStore {
 
     fn lookup(&self, dir: &Node, name: &OsStr) -> Result<Found> {
         let name = plain(name)?;
-        self.found(self.dir(dir)?.as_fd(), &name)
+        let dir = self.dir(dir)?;
+        let handle = name_to_handle(dir.as_fd(), &name)?;
+        let stat = rustix::fs::statat(&dir, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW)?;
+        self.found(handle, &stat, label_of(dir.as_fd(), &name)?)
     }
 
     fn inspect(&self, node: &Node) -> Result<Found> {
@@ -168,8 +173,8 @@ impl Store for LocalStore {
     fn make(&self, dir: &Node, name: &OsStr, make: &Make<'_>) -> Result<Found> {
         let name = plain(name)?;
         let dir = self.dir(dir)?;
-        make::make(dir.as_fd(), &name, make)?;
-        self.found(dir.as_fd(), &name)
+        let (handle, stat) = make::make(dir.as_fd(), &name, make)?;
+        self.found(handle, &stat, Some(make.label))
     }
 
     fn link(&self, node: &Node, dir: &Node, name: &OsStr) -> Result<()> {

@@ -1,7 +1,7 @@
 //! The engine under the harness.
 
 use crate::system::{Running, System};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use holdfast_redundancy::label::StoreIndex;
 use holdfast_redundancy::store::Store;
 use holdfast_redundancy::store::sim::SimStore;
@@ -100,18 +100,16 @@ impl Running for Started {
             // It has failed, and nobody has asked it anything since.
             self.0.detach(place).context("detach")?;
         }
-        match self
-            .0
-            .attach(&path(index), store.clone(), Attach::Return, None)
-        {
-            Ok(found) if found == place => Ok(()),
-            Ok(found) => bail!("store {index} was taken for store {}", found.0),
-            Err(AttachError::NoHeader) => {
-                self.0
-                    .attach(&path(index), store, Attach::Empty, Some(place))?;
-                Ok(())
-            }
-            Err(error) => Err(error.into()),
-        }
+        let answer = match self.0.attach(&path(index), store.clone(), Attach::Return) {
+            Err(AttachError::NoHeader) => self.0.attach(&path(index), store, Attach::Empty),
+            answer => answer,
+        };
+        let found = answer?;
+        ensure!(
+            found == place,
+            "store {index} was taken for store {}",
+            found.0
+        );
+        Ok(())
     }
 }

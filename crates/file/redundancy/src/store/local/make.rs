@@ -3,19 +3,31 @@
 use super::attributes::decode_device;
 use super::{LABEL_XATTR, Make};
 use crate::label::Label;
-use env::handle::proc_path;
+use env::handle::{Handle, name_to_handle, proc_path};
 use mount::{Errno, Kind, NewObject, Result};
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid, XattrFlags};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid, XattrFlags};
 use std::ffi::CStr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 const NOFOLLOW: AtFlags = AtFlags::SYMLINK_NOFOLLOW;
 const SET_ID: u32 = 0o6000;
 
 /// Creates `name` in `dir` with owner, mode and label. After a failure `name` is not there.
-pub(super) fn make(dir: BorrowedFd<'_>, name: &CStr, make: &Make<'_>) -> Result<()> {
-    create(dir, name, make)?;
-    let finished = set_owner(dir, name, make).and_then(|()| set_label(dir, name, &make.label));
+/// Answers its handle with the id of its mount, and its attributes.
+pub(super) fn make(
+    dir: BorrowedFd<'_>,
+    name: &CStr,
+    make: &Make<'_>,
+) -> Result<((Handle, i32), Stat)> {
+    let made = Made {
+        file: create(dir, name, make)?,
+        dir,
+        name,
+    };
+    let finished = made
+        .set_owner(make)
+        .and_then(|()| made.set_label(&make.label))
+        .and_then(|()| Ok((made.handle()?, made.stat()?)));
     if finished.is_err() {
         let flags = match make.object {
             NewObject::Dir => AtFlags::REMOVEDIR,
@@ -28,16 +40,16 @@ pub(super) fn make(dir: BorrowedFd<'_>, name: &CStr, make: &Make<'_>) -> Result<
 }
 
 /// The file system below applies the umask or the default ACL, and the set-group-id rule.
-fn create(dir: BorrowedFd<'_>, name: &CStr, make: &Make<'_>) -> Result<()> {
+fn create(dir: BorrowedFd<'_>, name: &CStr, make: &Make<'_>) -> Result<Option<OwnedFd>> {
     let mode = Mode::from_raw_mode(make.mode & 0o7777);
     env::umask::with(make.umask, || match make.object {
         NewObject::File => {
             let flags =
                 OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            rustix::fs::openat(dir, name, flags, mode).map(drop)
+            rustix::fs::openat(dir, name, flags, mode).map(Some)
         }
-        NewObject::Dir => rustix::fs::mkdirat(dir, name, mode),
-        NewObject::Symlink(target) => rustix::fs::symlinkat(target, dir, name),
+        NewObject::Dir => rustix::fs::mkdirat(dir, name, mode).map(|()| None),
+        NewObject::Symlink(target) => rustix::fs::symlinkat(target, dir, name).map(|()| None),
         NewObject::Special(kind, device) => {
             let kind = match kind {
                 Kind::Fifo => FileType::Fifo,
@@ -46,27 +58,73 @@ fn create(dir: BorrowedFd<'_>, name: &CStr, make: &Make<'_>) -> Result<()> {
                 Kind::BlockDevice => FileType::BlockDevice,
                 Kind::File | Kind::Dir | Kind::Symlink => return Err(Errno::INVAL),
             };
-            rustix::fs::mknodat(dir, name, kind, mode, decode_device(device))
+            let device = decode_device(device);
+            rustix::fs::mknodat(dir, name, kind, mode, device).map(|()| None)
         }
     })?
 }
 
-fn set_owner(dir: BorrowedFd<'_>, name: &CStr, make: &Make<'_>) -> Result<()> {
-    let made = rustix::fs::statat(dir, name, NOFOLLOW)?;
-    let inherits_group = rustix::fs::fstat(dir)?.st_mode & 0o2000 != 0;
-    let uid = (made.st_uid != make.uid).then(|| Uid::from_raw(make.uid));
-    let gid = (!inherits_group && made.st_gid != make.gid).then(|| Gid::from_raw(make.gid));
-    if uid.is_none() && gid.is_none() {
-        return Ok(());
+/// What has just been made, through its descriptor where there is one (that is quicker), else
+/// through its name.
+struct Made<'a> {
+    file: Option<OwnedFd>,
+    dir: BorrowedFd<'a>,
+    name: &'a CStr,
+}
+
+impl Made<'_> {
+    fn stat(&self) -> Result<Stat> {
+        match &self.file {
+            Some(file) => rustix::fs::fstat(file),
+            None => rustix::fs::statat(self.dir, self.name, NOFOLLOW),
+        }
     }
-    rustix::fs::chownat(dir, name, uid, gid, NOFOLLOW)?;
-    let is_symlink = matches!(make.object, NewObject::Symlink(_));
-    if made.st_mode & SET_ID != 0 && !is_symlink {
-        // The change of owner has taken the set-id bits away.
-        let mode = Mode::from_raw_mode(made.st_mode & 0o7777);
-        rustix::fs::chmodat(dir, name, mode, AtFlags::empty())?;
+
+    fn handle(&self) -> Result<(Handle, i32)> {
+        match &self.file {
+            Some(file) => name_to_handle(file.as_fd(), c""),
+            None => name_to_handle(self.dir, self.name),
+        }
     }
-    Ok(())
+
+    /// It belongs to this process's user and group, or to the group of a set-group-id directory.
+    fn set_owner(&self, make: &Make<'_>) -> Result<()> {
+        let own = |id: u32, own: u32| (id != own).then_some(id);
+        let uid = own(make.uid, rustix::process::geteuid().as_raw());
+        let mut gid = own(make.gid, rustix::process::getegid().as_raw());
+        if rustix::fs::fstat(self.dir)?.st_mode & 0o2000 != 0 {
+            gid = None;
+        }
+        if uid.is_none() && gid.is_none() {
+            return Ok(());
+        }
+        // The change of owner takes set-id bits away; the umask or an ACL has made the others.
+        let mode = match make.object {
+            NewObject::Symlink(_) | NewObject::Dir => None,
+            _ if make.mode & SET_ID == 0 => None,
+            _ => Some(Mode::from_raw_mode(self.stat()?.st_mode & 0o7777)),
+        };
+        let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
+        match &self.file {
+            Some(file) => rustix::fs::fchown(file, uid, gid)?,
+            None => rustix::fs::chownat(self.dir, self.name, uid, gid, NOFOLLOW)?,
+        }
+        match (mode, &self.file) {
+            (None, _) => Ok(()),
+            (Some(mode), Some(file)) => rustix::fs::fchmod(file, mode),
+            (Some(mode), None) => rustix::fs::chmodat(self.dir, self.name, mode, AtFlags::empty()),
+        }
+    }
+
+    fn set_label(&self, label: &Label) -> Result<()> {
+        match &self.file {
+            Some(file) => {
+                let value = label.encode();
+                rustix::fs::fsetxattr(file, LABEL_XATTR, &value, XattrFlags::empty())
+            }
+            None => set_label(self.dir, self.name, label),
+        }
+    }
 }
 
 /// Sets the label of `name` in `dir`, or for an empty name of `dir` itself.
