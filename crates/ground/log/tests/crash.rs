@@ -195,6 +195,7 @@ fn a_write_that_fails_poisons_the_log_and_recovery_finds_what_was_committed() {
         );
         let mut committed = 0;
         let failed = loop {
+            assert!(committed < 100, "it never fails");
             let (kind, payload) = content(log.next_sequence());
             let last = log.append(kind, &payload).unwrap();
             match log.commit(last) {
@@ -230,6 +231,7 @@ fn a_full_disk_loses_nothing_and_truncation_makes_room() {
     world.set_capacity(Some(3 * OPTIONS.segment_bytes));
     let mut committed = 0;
     let full = loop {
+        assert!(committed < 100, "it never fills");
         let (kind, payload) = content(log.next_sequence());
         let last = log.append(kind, &payload).unwrap();
         match log.commit(last) {
