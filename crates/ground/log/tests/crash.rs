@@ -103,6 +103,10 @@ fn check(world: &World, events: &[Event]) -> Result<(), String> {
             Event::Truncating(sequence) => truncated = truncated.max(sequence.0),
         }
     }
+    let files = world.dir("store").list().unwrap();
+    if files.iter().any(|name| name.ends_with(".new")) {
+        return Err(format!("half-made files are left: {files:?}"));
+    }
     compare(&log, &records, truncated, committed, appended)
 }
 
@@ -191,6 +195,7 @@ fn a_write_that_fails_poisons_the_log_and_recovery_finds_what_was_committed() {
         );
         let mut committed = 0;
         let failed = loop {
+            assert!(committed < 100, "it never fails");
             let (kind, payload) = content(log.next_sequence());
             let last = log.append(kind, &payload).unwrap();
             match log.commit(last) {
@@ -226,6 +231,7 @@ fn a_full_disk_loses_nothing_and_truncation_makes_room() {
     world.set_capacity(Some(3 * OPTIONS.segment_bytes));
     let mut committed = 0;
     let full = loop {
+        assert!(committed < 100, "it never fills");
         let (kind, payload) = content(log.next_sequence());
         let last = log.append(kind, &payload).unwrap();
         match log.commit(last) {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const ID: LogId = LogId(3);
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Counts the writes that start and holds them while it is shut.
+/// Counts the writes and creations that start and holds them while it is shut.
 #[derive(Default)]
 struct Gate {
     state: Mutex<State>,
@@ -55,6 +55,9 @@ struct GatedDisk(Arc<dyn Disk>, Arc<Gate>);
 
 impl Dir for GatedDir {
     fn open(&self, name: &str, how: Open) -> Result<Arc<dyn Disk>> {
+        if matches!(how, Open::Create(_)) {
+            self.1.pass().map_err(|_| Errno::NOSPC)?;
+        }
         let disk = self.0.open(name, how)?;
         Ok(Arc::new(GatedDisk(disk, self.1.clone())))
     }
@@ -141,4 +144,36 @@ fn when_the_shared_write_fails_every_caller_hears_of_it_and_nobody_tries_again()
     assert!(results.iter().all(core::result::Result::is_err));
     assert_eq!(writes, 1);
     assert_eq!(log.durable_sequence(), Sequence(1));
+}
+
+#[test]
+fn records_appended_while_the_disk_turns_out_full_wait_behind_those_of_that_write() {
+    let gate = Arc::new(Gate::default());
+    let world = World::new(1);
+    let dir = || -> Arc<dyn Dir> { Arc::new(GatedDir(world.dir("store"), gate.clone())) };
+    let options = Options {
+        segment_bytes: 8192,
+    };
+    let log = Log::create(dir(), "j", ID, options).unwrap();
+    let first = log.append(1, &[1; 4000]).unwrap();
+    log.commit(first).unwrap();
+    // The segment is full: the next commit creates another, and finds no room.
+    gate.set(|state| (state.shut, state.fails, state.started) = (true, true, 0));
+    std::thread::scope(|scope| {
+        let full = scope.spawn(|| {
+            let second = log.append(2, b"second").unwrap();
+            log.commit(second)
+        });
+        gate.wait_until(|state| state.started == 1);
+        log.append(3, b"third").unwrap();
+        gate.set(|state| state.shut = false);
+        let error = full.join().unwrap().unwrap_err();
+        assert_eq!(error.kind(), env::errno::ErrorKind::NoSpace);
+    });
+    gate.set(|state| state.fails = false);
+    log.commit(Sequence(3)).expect("there is room now");
+    drop(log);
+    let (_, records) = Log::open(dir(), "j", ID, options).unwrap();
+    let kinds: Vec<u16> = records.iter().map(|record| record.kind).collect();
+    assert_eq!(kinds, [1, 2, 3]);
 }
