@@ -325,6 +325,8 @@ impl Engine {
                 for store in self.copies_of(inode) {
                     // What cannot be found now is found through the parent later.
                     let _ = self.node_on(&parent, store);
+                    // The name may be gone when the place is needed, and others be left.
+                    let _ = self.node_on(inode, store);
                 }
                 (
                     parent.nodes(),

@@ -7,6 +7,7 @@ use crate::label::ObjectId;
 use crate::store::{Found, Make, Node, Store};
 use env::errno::Errno;
 use mount::{Kind, NewObject, RenameFlags, Result};
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
 /// Prefix in the aside directory of what lost its name to a younger object.
@@ -37,10 +38,13 @@ impl Pass<'_> {
     /// then what is missing comes, from aside where it was only moved.
     pub(crate) fn names(&mut self) -> Result<()> {
         let mut dirs = self.dirty_dirs()?;
-        for dir in &dirs {
-            self.pace.check()?;
-            if let Some(target) = &dir.target {
-                self.clear(target, &dir.wanted)?;
+        // A directory that is not at its place yet may be met where it was, and so on below it.
+        let mut cleared = BTreeSet::new();
+        let mut before = None;
+        while before != Some(cleared.len()) {
+            before = Some(cleared.len());
+            for dir in &mut dirs {
+                self.clear_once(dir, &mut cleared)?;
             }
         }
         // A directory may have to wait until another one has brought it.
@@ -48,9 +52,7 @@ impl Pass<'_> {
             let before = dirs.len();
             let mut waiting = Vec::new();
             for mut dir in dirs {
-                if dir.target.is_none() {
-                    dir.target = self.met.get(&dir.id).cloned();
-                }
+                self.clear_once(&mut dir, &mut cleared)?;
                 match dir.target.clone() {
                     Some(target) => self.fill(dir.id, &target, &dir.wanted, dir.source.as_ref())?,
                     None => waiting.push(dir),
@@ -60,6 +62,18 @@ impl Pass<'_> {
                 return Ok(());
             }
             dirs = waiting;
+        }
+    }
+
+    /// Clears a directory of the target as soon as it is known where it is.
+    fn clear_once(&mut self, dir: &mut Dir, cleared: &mut BTreeSet<ObjectId>) -> Result<()> {
+        self.pace.check()?;
+        if dir.target.is_none() {
+            dir.target = self.met.get(&dir.id).cloned();
+        }
+        match &dir.target {
+            Some(target) if cleared.insert(dir.id) => self.clear(target, &dir.wanted),
+            _ => Ok(()),
         }
     }
 
