@@ -36,6 +36,8 @@ pub(crate) type Voters = Vec<(StoreIndex, Arc<dyn Store>)>;
 pub(crate) struct Wanted {
     pub(crate) label: Label,
     pub(crate) kind: Kind,
+    /// Names that it has there.
+    pub(crate) links: u32,
     /// The voter whose copy is to be followed, and the object there.
     pub(crate) source: (StoreIndex, Node),
 }

@@ -195,6 +195,10 @@ impl Pass<'_> {
             let stays = wanted.get(&name).is_some_and(|w| {
                 w.label.id == label.id && (w.kind == Kind::Dir || w.label.copies.has(self.target.0))
             });
+            if stays && wanted.get(&name).is_some_and(|w| w.links > 1) {
+                // It may have got another name while the target was away.
+                self.met.entry(label.id).or_insert(found.node.clone());
+            }
             if !stays {
                 let is_dir = found.attr.kind == Kind::Dir;
                 self.put_aside(target, &name, label.id, is_dir)?;
@@ -260,8 +264,19 @@ impl Pass<'_> {
             let there = self.engine.look(&*store, target, name)?;
             let (node, fresh) = match there {
                 Some((found, label)) if label.id == want.label.id => {
-                    self.meet(label.id, &found);
-                    (found.node, false)
+                    let first = self.met.get(&label.id).filter(|_| !is_dir).cloned();
+                    match first.filter(|first| *first != found.node) {
+                        // Another name came first and was given an object of its own.
+                        Some(first) => {
+                            store.unlink(target, name)?;
+                            store.link(&first, target, name)?;
+                            (first, false)
+                        }
+                        None => {
+                            self.meet(label.id, &found);
+                            (found.node, false)
+                        }
+                    }
                 }
                 _ => self.bring(target, name, want)?,
             };
@@ -291,7 +306,7 @@ impl Pass<'_> {
     /// Remembers an object of the target that may be wanted under another name.
     fn meet(&mut self, id: ObjectId, found: &Found) {
         if found.attr.kind == Kind::Dir || found.attr.nlink > 1 {
-            self.met.insert(id, found.node.clone());
+            self.met.entry(id).or_insert(found.node.clone());
         }
     }
 
@@ -373,6 +388,13 @@ impl Pass<'_> {
         }
         let source = self.voter(want.source.0)?.clone();
         let attr = source.attr(&want.source.1)?;
+        if !is_dir
+            && attr.nlink > 1
+            && let Some(node) = self.locate_target(want.label.id, want.source.0)?
+        {
+            store.link(&node, dir, name)?;
+            return Ok((node, false));
+        }
         let link;
         let object = match want.kind {
             Kind::Dir => NewObject::Dir,

@@ -45,6 +45,7 @@ pub(crate) fn agreed(engine: &Engine, voters: &Voters, nodes: &Nodes) -> Result<
                 let wanted = Wanted {
                     label,
                     kind: found.attr.kind,
+                    links: found.attr.nlink,
                     source: (*index, found.node),
                 };
                 names.insert(name, wanted);
@@ -60,6 +61,7 @@ struct Seen {
     voter: StoreIndex,
     label: Label,
     kind: Kind,
+    links: u32,
     node: Node,
 }
 
@@ -101,6 +103,7 @@ impl Survey<'_> {
                         voter: index,
                         label,
                         kind: found.attr.kind,
+                        links: found.attr.nlink,
                         node: found.node,
                     });
                 }
@@ -275,6 +278,7 @@ fn wanted(survey: &Survey<'_>, id: ObjectId) -> Option<Wanted> {
     Some(Wanted {
         label: source.label,
         kind: source.kind,
+        links: source.links,
         source: (source.voter, source.node.clone()),
     })
 }
