@@ -144,9 +144,9 @@ impl Engine {
         membership.dirty.remove(&index);
         membership.dirty_logs.remove(&index);
         for inode in self.inodes.all() {
-            inode.drop_node(index);
+            inode.drop_store(index);
         }
-        self.root.drop_node(index);
+        self.root.drop_store(index);
         self.members.store(with.0, Ordering::Release);
         self.generation
             .store(membership.header.tenure().generation, Ordering::Release);
