@@ -12,6 +12,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+/// Directory and name.
+type Hint = (Arc<Inode>, Box<[u8]>);
+
 /// An object.
 pub(crate) struct Inode {
     /// Its id.
@@ -19,7 +22,7 @@ pub(crate) struct Inode {
     /// Its type.
     pub(crate) kind: Kind,
     label: Label,
-    hint: Mutex<Option<(Arc<Inode>, Box<[u8]>)>>,
+    hint: Mutex<Option<Hint>>,
     nodes: Mutex<SmallVec<[(StoreIndex, Node); 2]>>,
     content: Mutex<Content>,
     forgotten: AtomicBool,

@@ -238,12 +238,11 @@ fn roll_forward(survey: &Survey<'_>, claims: &mut Claims, rename: &Rename) {
 }
 
 fn names(survey: &Survey<'_>, claims: Claims) -> Decided {
-    let mut decided = Decided::default();
-    decided.names = survey
-        .scanned
-        .iter()
-        .map(|dir| (*dir, Names::new()))
-        .collect();
+    let scanned = survey.scanned.iter();
+    let mut decided = Decided {
+        names: scanned.map(|dir| (*dir, Names::new())).collect(),
+        ..Decided::default()
+    };
     let mut kept = BTreeSet::new();
     for ((dir, name), ids) in claims {
         // Ids grow with time: the younger object was made after the older one had left the name.
