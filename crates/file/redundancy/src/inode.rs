@@ -12,6 +12,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+/// Directory and name.
+type Hint = (Arc<Inode>, Box<[u8]>);
+
 /// An object.
 pub(crate) struct Inode {
     /// Its id.
@@ -19,7 +22,7 @@ pub(crate) struct Inode {
     /// Its type.
     pub(crate) kind: Kind,
     label: Label,
-    hint: Mutex<Option<(Arc<Inode>, Box<[u8]>)>>,
+    hint: Mutex<Option<Hint>>,
     nodes: Mutex<SmallVec<[(StoreIndex, Node); 2]>>,
     content: Mutex<Content>,
     forgotten: AtomicBool,
@@ -140,8 +143,21 @@ impl Inode {
         }
     }
 
-    pub(crate) fn drop_node(&self, store: StoreIndex) {
+    /// Lets go of what refers to the object on `store`, which is about to join anew: its file is
+    /// another one from then on, though the old one may still be open.
+    pub(crate) fn drop_store(&self, store: StoreIndex) {
         self.nodes.lock().retain(|(s, _)| *s != store);
+        let mut content = self.content.lock();
+        if let Some(open) = &content.open
+            && open.files.iter().any(|(s, _)| *s == store)
+        {
+            let files = open.files.iter().filter(|(s, _)| *s != store).cloned();
+            content.open = Some(Arc::new(OpenFiles {
+                generation: open.generation,
+                write: open.write,
+                files: files.collect(),
+            }));
+        }
     }
 
     /// Waits until no overlapping range is being written and takes the range.

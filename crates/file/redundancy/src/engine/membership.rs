@@ -87,8 +87,6 @@ impl Engine {
             membership.dirty_logs.remove(&store);
             self.journal.leave(store);
             self.members.store(left.0, Ordering::Release);
-            // The store's lock goes with it, else it could not be opened again when it returns.
-            *slot.store.write() = None;
             let failed = self.write_headers(&membership.header, left);
             self.generation
                 .store(membership.header.tenure().generation, Ordering::Release);
@@ -146,9 +144,9 @@ impl Engine {
         membership.dirty.remove(&index);
         membership.dirty_logs.remove(&index);
         for inode in self.inodes.all() {
-            inode.drop_node(index);
+            inode.drop_store(index);
         }
-        self.root.drop_node(index);
+        self.root.drop_store(index);
         self.members.store(with.0, Ordering::Release);
         self.generation
             .store(membership.header.tenure().generation, Ordering::Release);

@@ -8,6 +8,7 @@ use crate::label::ObjectId;
 use crate::store::{Found, Make, Node, Store};
 use env::errno::Errno;
 use mount::{Kind, NewObject, RenameFlags, Result};
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
 /// Prefix in the aside directory of what lost its name to a younger object.
@@ -476,6 +477,13 @@ impl Pass<'_> {
         }
         let source = self.voter(want.source.0)?.clone();
         let attr = source.attr(&want.source.1)?;
+        if !is_dir
+            && attr.nlink > 1
+            && let Some(node) = self.locate_target(want.label.id, want.source.0)?
+        {
+            store.link(&node, dir, name)?;
+            return Ok((node, false));
+        }
         let link;
         let object = match want.kind {
             Kind::Dir => NewObject::Dir,

@@ -269,19 +269,23 @@ fn roll_forward(survey: &Survey<'_>, claims: &mut Claims, rename: &Rename) {
     if !survey.has(&to, rename.moving) {
         return;
     }
-    let elsewhere = claims
-        .iter()
-        .any(|(spot, ids)| *spot != from && *spot != to && ids.contains(&rename.moving));
-    if elsewhere {
+    let elsewhere = |claims: &Claims, id| {
+        claims
+            .iter()
+            .any(|(spot, ids)| *spot != from && *spot != to && ids.contains(&id))
+    };
+    if elsewhere(claims, rename.moving) {
         return;
     }
+    // The one that came in exchange may have moved on, too.
+    let comes_back = rename.exchange && !elsewhere(claims, rename.target);
     if let Some(ids) = claims.get_mut(&from) {
         ids.remove(&rename.moving);
     }
-    let at_target = claims.entry(to).or_default();
+    let at_target = claims.entry(to.clone()).or_default();
     at_target.remove(&rename.target);
     at_target.insert(rename.moving);
-    if rename.exchange {
+    if comes_back {
         claims.entry(from).or_default().insert(rename.target);
     }
 }

@@ -90,6 +90,13 @@ impl Running for Started {
     fn in_sync(&self) -> bool {
         self.0.status().redundant
     }
+    fn health(&self) -> String {
+        let stores = self.0.status().stores;
+        let lines = stores
+            .iter()
+            .map(|s| format!("{}: {:?} {}", s.index, s.state, s.detail));
+        lines.collect::<Vec<_>>().join("; ")
+    }
     fn resync(&self) -> Result<()> {
         self.0.resync_now();
         Ok(())

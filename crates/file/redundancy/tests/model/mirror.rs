@@ -241,6 +241,9 @@ impl Running for MirrorLayer {
     fn in_sync(&self) -> bool {
         true
     }
+    fn health(&self) -> String {
+        String::new()
+    }
     fn resync(&self) -> Result<()> {
         Ok(())
     }

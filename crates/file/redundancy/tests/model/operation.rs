@@ -371,7 +371,7 @@ impl Operation {
             }
         };
         // What is refused for two reasons may be refused for either.
-        if refusal == Some(Errno::INVAL) && flags == RenameFlags::NOREPLACE {
+        if refusal == Some(Errno::INVAL) && target.is_some() && flags != RenameFlags::EXCHANGE {
             return None;
         }
         let call = Operation::Rename { from, to, flags };

@@ -31,6 +31,8 @@ pub(crate) trait Running {
     fn shutdown(self: Box<Self>) -> Result<()>;
     /// Whether every store holds all that it should.
     fn in_sync(&self) -> bool;
+    /// What it says of its stores, for the report of a failure.
+    fn health(&self) -> String;
     /// Brings every present store up to date before it returns.
     fn resync(&self) -> Result<()>;
     /// A store that has come back, or a new one in its place.

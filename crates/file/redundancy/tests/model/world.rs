@@ -308,7 +308,12 @@ impl<'a> World<'a> {
             return self.end(floor, rng);
         }
         result.context("resync")?;
-        ensure!(self.running()?.in_sync(), "not in sync after a resync");
+        let running = self.running()?;
+        ensure!(
+            running.in_sync(),
+            "not in sync after a resync: {}",
+            running.health()
+        );
         self.trouble = None;
         self.stores.iter().for_each(|store| store.heal());
         self.compare(Certain::Now)?;
