@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub mod client;
+mod guard;
 pub mod place;
 pub mod server;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The answering side: a thread that accepts, and one for each connection, of which there are
 //! at most [`CONNECTIONS_MAX`].
 
-use super::{Answer, REQUEST_BYTES_MAX, Request, TIME_LIMIT, parse, receive, send};
+use super::{Answer, REQUEST_BYTES_MAX, Request, TIME_LIMIT, guard, parse, receive, send};
 use crate::engine::{CheckReport, Engine};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -188,7 +188,7 @@ fn answer(request: Request, shared: &Arc<Shared>) -> Outcome<Answer> {
             Ok(Answer::Done)
         }
         Request::Attach { path } => attach(&path, shared),
-        Request::Detach { index } => shared.engine.detach(index).map(|()| Answer::Done),
+        Request::Detach { index } => detach(index, shared),
         Request::Check => start_check(shared),
         Request::CheckProgress => match &*shared.comparison.lock() {
             Comparison::None => Err(Failure::refuse(
@@ -203,15 +203,16 @@ fn answer(request: Request, shared: &Arc<Shared>) -> Outcome<Answer> {
 }
 
 fn attach(path: &Path, shared: &Shared) -> Outcome<Answer> {
-    if !path.is_absolute() {
-        return Err(Failure::refuse(
-            Exit::StorePath,
-            format!("{} is not an absolute path", path.display()),
-            "name the store from the root",
-        ));
-    }
+    let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    guard::attach(&shared.engine.status(), &real)?;
     let index = shared.engine.attach(path)?;
     Ok(Answer::Attached { index })
+}
+
+fn detach(index: u8, shared: &Shared) -> Outcome<Answer> {
+    guard::detach(&shared.engine.status(), index)?;
+    shared.engine.detach(index)?;
+    Ok(Answer::Done)
 }
 
 fn start_check(shared: &Arc<Shared>) -> Outcome<Answer> {

@@ -49,6 +49,10 @@ fn every_request_is_answered() {
     let status = ask(runtime.path(), &Request::Status).expect("an answer");
     assert!(matches!(status, Answer::Status(status) if status.pid == 4711));
     let path = PathBuf::from("/mnt/back");
+    let failure = ask(runtime.path(), &Request::Attach { path }).expect_err("nothing is away");
+    assert_eq!(failure.exit, Exit::StoreRefused);
+    ask(runtime.path(), &Request::Detach { index: 2 }).expect("an answer");
+    let path = PathBuf::from("/mnt/back");
     let attached = ask(runtime.path(), &Request::Attach { path }).expect("an answer");
     assert_eq!(attached, Answer::Attached { index: 2 });
     let failure = ask(runtime.path(), &Request::Detach { index: 9 }).expect_err("no store 9");

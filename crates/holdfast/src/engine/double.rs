@@ -1,8 +1,7 @@
 //! A set without stores: it only remembers what it was asked.
 
 use super::{CheckReport, Engine, Event, OnEvent, OnProgress};
-use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use parking_lot::Mutex;
 use redundancy::status::{Progress, Status, StoreState, StoreStatus};
 use std::path::Path;
@@ -85,14 +84,9 @@ impl Engine for Double {
     }
 
     fn detach(&self, index: u8) -> Outcome<()> {
-        if index < 3 {
-            return Ok(());
-        }
-        Err(Failure::refuse(
-            Exit::Usage,
-            format!("the set has no store {index}"),
-            "`holdfast status` shows the numbers",
-        ))
+        let mut status = self.status.lock();
+        status.stores[usize::from(index)].state = StoreState::Fenced;
+        Ok(())
     }
 
     fn check(&self, on_progress: OnProgress<'_>) -> Outcome<CheckReport> {

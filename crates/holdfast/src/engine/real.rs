@@ -179,9 +179,9 @@ impl super::Engine for Real {
 
     fn attach(&self, path: &Path) -> Outcome<u8> {
         let candidate = Candidate::local(path);
-        let store = candidate.store.map_err(|why| {
-            Failure::refuse(Exit::StorePath, why, "give the directory of one store")
-        })?;
+        let store = candidate
+            .store
+            .map_err(|why| refusal::advised(Exit::StorePath, &why))?;
         let empty = self.engine.is_new_store(&*store);
         let how = if empty { Attach::Empty } else { Attach::Return };
         let index = self

@@ -152,8 +152,8 @@ pub fn attach(path: &Path, error: &AttachError) -> Failure {
     Failure::refuse(exit, format!("{shown} was not attached: {error}"), next)
 }
 
-/// These errors carry their advice behind a semicolon.
-fn advised(exit: Exit, error: &dyn std::fmt::Display) -> Failure {
+/// An error that carries its advice behind a semicolon.
+pub(super) fn advised(exit: Exit, error: &dyn std::fmt::Display) -> Failure {
     let text = error.to_string();
     match text.split_once("; ") {
         Some((what, next)) => Failure::refuse(exit, what, next),
