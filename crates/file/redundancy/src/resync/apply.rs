@@ -8,7 +8,6 @@ use crate::label::ObjectId;
 use crate::store::{Found, Make, Node, Store};
 use env::errno::Errno;
 use mount::{Kind, NewObject, RenameFlags, Result};
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
 /// Prefix in the aside directory of what lost its name to a younger object.
@@ -320,8 +319,19 @@ impl Pass<'_> {
             let there = self.engine.look(&*store, target, name)?;
             let (node, fresh) = match there {
                 Some((found, label)) if label.id == want.label.id => {
-                    self.meet(label.id, &found, want.links > 1);
-                    (found.node, false)
+                    let first = self.met.get(&label.id).filter(|_| !is_dir).cloned();
+                    match first.filter(|first| *first != found.node) {
+                        // Another name came first and was given an object of its own.
+                        Some(first) => {
+                            store.unlink(target, name)?;
+                            store.link(&first, target, name)?;
+                            (first, false)
+                        }
+                        None => {
+                            self.meet(label.id, &found, want.links > 1);
+                            (found.node, false)
+                        }
+                    }
                 }
                 _ => match self.bring(target, name, want) {
                     // Removed meanwhile; what removed it is in the next dirty set.
