@@ -10,6 +10,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// How long an unmount may take.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+
 const CONTENT: &[u8] = b"content";
 
 /// A read-only layer with the file `file` and as many names `1`, `2`, ... as it is asked for.
@@ -160,12 +163,10 @@ fn what_was_read_once_is_read_from_the_kernel() {
     }
     assert_eq!(layer.reads.load(Ordering::Relaxed), 1);
     assert_eq!(std::fs::read_dir(place.path()).expect("lists").count(), 1);
-    session
-        .unmount(std::time::Duration::from_secs(30))
-        .expect("unmounts");
+    session.unmount(PATIENCE).expect("unmounts");
     assert!(session.has_ended() && !is_mounted(place.path()));
     session
-        .unmount(std::time::Duration::from_secs(30))
+        .unmount(PATIENCE)
         .expect("is content with what is done");
 }
 
@@ -188,7 +189,7 @@ fn a_mount_in_use_is_busy_and_dropping_it_lets_the_user_finish() {
     let session = start(&layer, place.path(), &Options::default());
     let file = std::fs::File::open(place.path().join("file")).expect("opens");
     assert!(matches!(
-        session.unmount(std::time::Duration::from_secs(30)),
+        session.unmount(PATIENCE),
         Err(MountError::Busy { .. })
     ));
     assert!(is_mounted(place.path()));
@@ -205,11 +206,11 @@ fn a_mount_over_ours_is_left_alone() {
     let session = start(&Arc::default(), place.path(), &Options::default());
     let flags = rustix::mount::MountFlags::empty();
     rustix::mount::mount("none", place.path(), c"tmpfs", flags, None).expect("mounts");
-    let over = session.unmount();
+    let over = session.unmount(PATIENCE);
     let flags = rustix::mount::UnmountFlags::DETACH;
     rustix::mount::unmount(place.path(), flags).expect("unmounts");
     assert!(matches!(over, Err(MountError::Busy { .. })));
-    session.unmount().expect("unmounts");
+    session.unmount(PATIENCE).expect("unmounts");
 }
 
 #[test]
@@ -240,9 +241,7 @@ fn strange_mount_points_are_refused_with_advice() {
         "it is alive"
     );
     assert_eq!(std::fs::read_dir(&mountpoint).expect("lists").count(), 1);
-    session
-        .unmount(std::time::Duration::from_secs(30))
-        .expect("unmounts");
+    session.unmount(PATIENCE).expect("unmounts");
 }
 
 #[test]
@@ -268,7 +267,7 @@ fn the_mount_of_a_dead_process_is_named_and_cleared() {
     );
     try_start(place.path())
         .expect("mounts")
-        .unmount()
+        .unmount(PATIENCE)
         .expect("unmounts");
 }
 
