@@ -121,10 +121,14 @@ impl Engine {
     }
 
     /// Attributes of `inode` from the store that decides, or the next one where that fails.
-    pub(crate) fn attr_of(&self, inode: &Inode) -> Result<Attr> {
+    pub(crate) fn attr_of(&self, inode: &Arc<Inode>) -> Result<Attr> {
         for _ in 0..=self.slots.len() {
             let copies = self.copies_of(inode);
             let index = *copies.first().ok_or(Errno::IO)?;
+            if inode.is_nameless() && inode.kind == Kind::File {
+                let open = self.open_copies(inode, false)?;
+                return open.files.first().ok_or(Errno::IO)?.1.attr();
+            }
             let open = inode
                 .open_files()
                 .filter(|o| o.generation == self.generation());

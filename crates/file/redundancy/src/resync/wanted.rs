@@ -71,7 +71,7 @@ struct Survey<'a> {
     dirty: &'a DirtySet,
     /// Directories and the voters on which they were looked at.
     scanned: BTreeMap<ObjectId, StoreMask>,
-    seen: Vec<Seen>,
+    seen: BTreeMap<ObjectId, Vec<Seen>>,
 }
 
 impl Survey<'_> {
@@ -101,7 +101,7 @@ impl Survey<'_> {
                         let nodes = below.entry(label.id).or_default();
                         nodes.push((index, found.node.clone()));
                     }
-                    self.seen.push(Seen {
+                    self.seen.entry(label.id).or_default().push(Seen {
                         spot: (dir, name),
                         voter: index,
                         label,
@@ -162,15 +162,35 @@ impl Survey<'_> {
         Ok(nodes)
     }
 
+    fn seen(&self, id: ObjectId) -> &[Seen] {
+        self.seen.get(&id).map_or(&[], Vec::as_slice)
+    }
+
     fn has(&self, spot: &Spot, id: ObjectId) -> bool {
-        self.seen
+        self.seen(id).iter().any(|s| s.spot == *spot)
+    }
+
+    /// Whether every voter that is to have the object has it there: the state is as a sync or
+    /// an undisturbed change leaves it.
+    fn is_complete(&self, spot: &Spot, id: ObjectId) -> bool {
+        let Some(first) = self.seen(id).first() else {
+            return false;
+        };
+        let is_dir = first.kind == Kind::Dir;
+        self.voters
             .iter()
-            .any(|s| s.spot == *spot && s.label.id == id)
+            .map(|(s, _)| *s)
+            .filter(|s| is_dir || first.label.copies.has(*s))
+            .all(|voter| {
+                self.seen(id)
+                    .iter()
+                    .any(|s| s.voter == voter && s.spot == *spot)
+            })
     }
 
     /// The voter whose names of a file count: its decider, where that has it anywhere or was
     /// looked at in every directory where another has it; else the next one that has it.
-    fn decider_of(&self, label: &Label, spots: &[&Seen]) -> Option<StoreIndex> {
+    fn decider_of(&self, label: &Label, spots: &[Seen]) -> Option<StoreIndex> {
         let decider = decider(self.voters, label, false)?;
         let looked = |dir: &ObjectId| self.scanned.get(dir).is_some_and(|m| m.has(decider));
         let has = spots.iter().any(|s| s.voter == decider);
@@ -192,7 +212,7 @@ pub(crate) fn decide(engine: &Engine, voters: &Voters, dirty: &DirtySet) -> Resu
         voters,
         dirty,
         scanned: BTreeMap::new(),
-        seen: Vec::new(),
+        seen: BTreeMap::new(),
     };
     let dirs: Vec<ObjectId> = dirty
         .entries
@@ -231,29 +251,16 @@ type Claims = BTreeMap<Spot, BTreeSet<ObjectId>>;
 /// Where each object is to be: a file where its decider has it, a directory where the lowest voter
 /// that has it anywhere does.
 fn claims(survey: &Survey<'_>) -> Claims {
-    let mut lowest: BTreeMap<ObjectId, StoreIndex> = BTreeMap::new();
-    for seen in survey.seen.iter().filter(|s| s.kind == Kind::Dir) {
-        let store = lowest.entry(seen.label.id).or_insert(seen.voter);
-        *store = (*store).min(seen.voter);
-    }
-    let mut files: BTreeMap<ObjectId, Vec<&Seen>> = BTreeMap::new();
-    for seen in survey.seen.iter().filter(|s| s.kind != Kind::Dir) {
-        files.entry(seen.label.id).or_default().push(seen);
-    }
-    let deciders: BTreeMap<ObjectId, Option<StoreIndex>> = files
-        .iter()
-        .filter_map(|(id, spots)| Some((*id, survey.decider_of(&spots.first()?.label, spots))))
-        .collect();
     let mut claims = Claims::new();
-    for seen in &survey.seen {
-        let id = seen.label.id;
-        let decides = if seen.kind == Kind::Dir {
-            lowest.get(&id) == Some(&seen.voter)
+    for (id, spots) in &survey.seen {
+        let Some(first) = spots.first() else { continue };
+        let decides = if first.kind == Kind::Dir {
+            spots.iter().map(|s| s.voter).min()
         } else {
-            deciders.get(&id) == Some(&Some(seen.voter))
+            survey.decider_of(&first.label, spots)
         };
-        if decides {
-            claims.entry(seen.spot.clone()).or_default().insert(id);
+        for seen in spots.iter().filter(|s| Some(s.voter) == decides) {
+            claims.entry(seen.spot.clone()).or_default().insert(*id);
         }
     }
     claims
@@ -291,45 +298,61 @@ fn roll_forward(survey: &Survey<'_>, claims: &mut Claims, rename: &Rename) {
 }
 
 fn names(survey: &Survey<'_>, claims: Claims) -> Decided {
+    let mut holders: BTreeMap<Spot, ObjectId> = BTreeMap::new();
+    let mut losers = BTreeSet::new();
+    for (spot, ids) in claims {
+        // What is whole comes first. Else ids grow with time: the younger object was made after
+        // the older one had left the name.
+        let whole = ids.iter().rev().find(|id| survey.is_complete(&spot, **id));
+        let Some(id) = whole.or(ids.last()).copied() else {
+            continue;
+        };
+        losers.extend(ids.into_iter().filter(|i| *i != id));
+        holders.insert(spot, id);
+    }
+    let kept: BTreeSet<ObjectId> = holders.values().copied().collect();
+    losers.retain(|id| !kept.contains(id));
+    // Who lost its name may have another one already, on a voter that is further on.
+    losers.retain(|id| {
+        let free = survey
+            .seen(*id)
+            .iter()
+            .find(|s| !holders.contains_key(&s.spot));
+        if let Some(seen) = free {
+            holders.insert(seen.spot.clone(), *id);
+            return false;
+        }
+        tracing::warn!(
+            id = id.0,
+            "two objects claimed one name after a crash; one is kept aside"
+        );
+        true
+    });
     let mut decided = Decided {
         names: survey
             .scanned
             .keys()
             .map(|dir| (*dir, Names::new()))
             .collect(),
-        losers: BTreeSet::new(),
+        losers,
     };
-    let mut kept = BTreeSet::new();
-    for ((dir, name), ids) in claims {
-        // Ids grow with time: the younger object was made after the older one had left the name.
-        let Some(id) = ids.last().copied() else {
-            continue;
-        };
-        kept.insert(id);
-        if ids.len() > 1 {
-            decided
-                .losers
-                .extend(ids.iter().copied().filter(|i| *i != id));
-            tracing::warn!(
-                name = %name.display(),
-                kept = id.0,
-                "two objects claimed one name after a crash; the older one is kept aside"
-            );
-        }
+    for ((dir, name), id) in holders {
         if let Some(wanted) = wanted(survey, id) {
             decided.names.entry(dir).or_default().insert(name, wanted);
         }
     }
-    decided.losers.retain(|id| !kept.contains(id));
     decided
 }
 
 /// The object with its source: the decider's copy, or any where the decider does not have it.
 fn wanted(survey: &Survey<'_>, id: ObjectId) -> Option<Wanted> {
-    let mut of_id = survey.seen.iter().filter(|s| s.label.id == id).peekable();
-    let first = *of_id.peek()?;
+    let spots = survey.seen(id);
+    let first = spots.first()?;
     let decides = decider(survey.voters, &first.label, first.kind == Kind::Dir);
-    let source = of_id.find(|s| Some(s.voter) == decides).unwrap_or(first);
+    let source = spots
+        .iter()
+        .find(|s| Some(s.voter) == decides)
+        .unwrap_or(first);
     Some(Wanted {
         label: source.label,
         kind: source.kind,
