@@ -18,7 +18,7 @@ use env::errno::Errno;
 use log::{Log, LogError, LogId, Options, Sequence};
 use parking_lot::Mutex;
 use records::{Record, Replay};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -330,8 +330,7 @@ impl Journal {
             let mut active = self.active.lock();
             active.entries.retain(|_, stamp| stamp.epoch >= sweep.epoch);
             active.renames.retain(|(epoch, _)| *epoch >= sweep.epoch);
-            let kept: std::collections::BTreeSet<_> =
-                active.entries.keys().map(|e| e.object()).collect();
+            let kept: BTreeSet<_> = active.entries.keys().map(|e| e.object()).collect();
             active.places.retain(|id, _| kept.contains(id));
             active.durable_mark = sweep.mark;
             let base = active.base(sweep.mark, sweep.epoch);
@@ -445,58 +444,88 @@ pub(crate) struct DirtyLog {
     logs: Vec<(StoreIndex, Arc<Log>)>,
 }
 
-impl DirtyLog {
-    fn name(absent: StoreIndex) -> String {
-        format!("dirty-{}", absent.0)
+/// The departure that a dirty log belongs to: the store that is away, and its last generation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Away {
+    pub(crate) set: u128,
+    pub(crate) store: StoreIndex,
+    pub(crate) generation: u64,
+}
+
+impl Away {
+    fn prefix(self) -> String {
+        format!("dirty-{}-{:x}-", self.store.0, self.generation)
     }
 
-    /// Reads the dirty log of `absent` from one member; `None` where there is none.
+    fn id(self) -> LogId {
+        log_id(self.set, self.store, 1 << 40 | self.generation)
+    }
+
+    /// Names of the logs of this departure in a directory.
+    fn logs(self, dir: &dyn env::Dir) -> Result<BTreeSet<String>, JournalError> {
+        let prefix = self.prefix();
+        let files = dir.list()?;
+        let names = files.iter().filter(|f| f.starts_with(&prefix));
+        Ok(names
+            .filter_map(|f| Some(f.split_once('.')?.0.to_string()))
+            .collect())
+    }
+}
+
+impl DirtyLog {
+    /// Reads what one member keeps of a departure: one log, or two where starting the second was
+    /// interrupted. `None` where there is none.
     pub(crate) fn read(
         dir: &Arc<dyn env::Dir>,
-        absent: StoreIndex,
-        id: LogId,
+        away: Away,
     ) -> Result<Option<DirtySet>, JournalError> {
-        let name = DirtyLog::name(absent);
-        let prefix = format!("{name}.");
-        let files = dir.list()?;
-        if !files.iter().any(|f| f.starts_with(&prefix)) {
-            return Ok(None);
+        let mut found: Option<DirtySet> = None;
+        for name in away.logs(&**dir)? {
+            let options = Options {
+                segment_bytes: SEGMENT_BYTES,
+            };
+            let records = match Log::open(dir.clone(), &name, away.id(), options) {
+                Ok((_, records)) => records,
+                // Its making was interrupted; an earlier one is still there.
+                Err(LogError::Missing { .. }) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let set = replay(records)?;
+            match &mut found {
+                Some(found) => found.merge(&set),
+                None => found = Some(set),
+            }
         }
-        let options = Options {
-            segment_bytes: SEGMENT_BYTES,
-        };
-        let (_, records) = Log::open(dir.clone(), &name, id, options)?;
-        replay(records).map(Some)
+        Ok(found)
     }
 
-    /// Starts the dirty log of `absent` anew on the members with what is known.
+    /// Starts the dirty log of a departure anew on the members with what is known. An earlier one
+    /// goes only after the new one is durable. `serial` tells it from every other.
     pub(crate) fn start(
-        absent: StoreIndex,
-        id: LogId,
+        away: Away,
+        serial: u64,
         members: Vec<(StoreIndex, Arc<dyn env::Dir>)>,
         known: &DirtySet,
     ) -> Result<DirtyLog, Failed> {
-        let name = DirtyLog::name(absent);
+        let name = format!("{}{serial:x}", away.prefix());
         let mut logs = Vec::new();
-        for (store, dir) in members {
-            let made = remove_log(&*dir, &name).and_then(|()| {
-                let options = Options {
-                    segment_bytes: SEGMENT_BYTES,
-                };
-                Ok(Log::create(dir, &name, id, options)?)
-            });
-            match made {
-                Ok(log) => logs.push((store, Arc::new(log))),
-                Err(error) => return Err(Failed(vec![(store, error)])),
+        for (store, dir) in &members {
+            let options = Options {
+                segment_bytes: SEGMENT_BYTES,
+            };
+            match Log::create(dir.clone(), &name, away.id(), options) {
+                Ok(log) => logs.push((*store, Arc::new(log))),
+                Err(error) => return Err(Failed(vec![(*store, error.into())])),
             }
         }
         let log = DirtyLog { name, logs };
-        log.append(known)?;
+        log.append(known, StoreMask(u64::MAX))?;
+        DirtyLog::remove_others(away.store, &members, Some(&log.name));
         Ok(log)
     }
 
-    /// Adds to it, durable when this returns.
-    pub(crate) fn append(&self, more: &DirtySet) -> Result<(), Failed> {
+    /// Adds to it on the stores that are among `members`, durable when this returns.
+    pub(crate) fn append(&self, more: &DirtySet, members: StoreMask) -> Result<(), Failed> {
         let mut records = vec![Record::Mark(more.mark)];
         let entries: Vec<_> = more.entries.iter().map(|(e, m)| (*e, *m)).collect();
         for part in entries.chunks(64) {
@@ -507,7 +536,7 @@ impl DirtyLog {
             records.push(Record::Touch(part.to_vec(), places));
         }
         records.extend(more.renames.iter().cloned().map(Record::Rename));
-        for (store, log) in &self.logs {
+        for (store, log) in self.logs.iter().filter(|(s, _)| members.has(*s)) {
             let write = || -> Result<(), JournalError> {
                 let mut last = None;
                 for (at, record) in records.iter().enumerate() {
@@ -534,10 +563,26 @@ impl DirtyLog {
             .all(|m| self.logs.iter().any(|(s, _)| *s == m))
     }
 
-    /// Removes it from the given stores.
-    pub(crate) fn remove(absent: StoreIndex, dirs: &[(StoreIndex, Arc<dyn env::Dir>)]) {
+    /// Removes every dirty log of `absent` but `keep` from the given stores.
+    pub(crate) fn remove_others(
+        absent: StoreIndex,
+        dirs: &[(StoreIndex, Arc<dyn env::Dir>)],
+        keep: Option<&str>,
+    ) {
+        let prefix = format!("dirty-{}-", absent.0);
         for (store, dir) in dirs {
-            if let Err(error) = remove_log(&**dir, &DirtyLog::name(absent)) {
+            let removed = dir.list().map_err(JournalError::from).and_then(|files| {
+                let names: BTreeSet<_> = files
+                    .iter()
+                    .filter(|f| f.starts_with(&prefix))
+                    .filter_map(|f| Some(f.split_once('.')?.0))
+                    .filter(|name| Some(*name) != keep)
+                    .collect();
+                names
+                    .into_iter()
+                    .try_for_each(|name| remove_log(&**dir, name))
+            });
+            if let Err(error) = removed {
                 tracing::warn!(store = store.0, %error, "an old dirty log could not be removed");
             }
         }

@@ -39,6 +39,8 @@ impl Engine {
             {
                 return Ok(open.clone());
             }
+            // What is open for writing stays so: without a name it could not be opened again.
+            let write = write || before.as_ref().is_some_and(|o| o.write);
             let mut copies = self.copies_of(inode);
             if inode.is_nameless() {
                 // Without a name it is on no store that has joined since.
@@ -208,10 +210,19 @@ impl Engine {
         offset: u64,
         buffer: &mut [u8],
     ) -> Result<usize> {
+        self.on_first_file(inode, |file| file.read_at(offset, &mut *buffer))
+    }
+
+    /// Asks the deciding copy, or the next one where that fails.
+    pub(crate) fn on_first_file<R>(
+        &self,
+        inode: &Arc<Inode>,
+        mut ask: impl FnMut(&dyn StoreFile) -> Result<R>,
+    ) -> Result<R> {
         for _ in 0..=self.slots.len() {
             let open = self.open_copies(inode, false)?;
             let (index, file) = open.files.first().ok_or(Errno::IO)?;
-            match file.read_at(offset, buffer) {
+            match ask(&**file) {
                 Err(errno) if fault(errno) == Fault::Medium => self.fence_for(*index, errno)?,
                 other => return other,
             }
@@ -365,8 +376,7 @@ impl Engine {
 
     /// Next data or hole, as the deciding copy has it.
     pub(crate) fn seek_content(&self, inode: &Arc<Inode>, offset: u64, hole: bool) -> Result<u64> {
-        let open = self.open_copies(inode, false)?;
-        open.files.first().ok_or(Errno::IO)?.1.seek(offset, hole)
+        self.on_first_file(inode, |file| file.seek(offset, hole))
     }
 
     /// Copies between files in pieces.

@@ -126,8 +126,7 @@ impl Engine {
             let copies = self.copies_of(inode);
             let index = *copies.first().ok_or(Errno::IO)?;
             if inode.is_nameless() && inode.kind == Kind::File {
-                let open = self.open_copies(inode, false)?;
-                return open.files.first().ok_or(Errno::IO)?.1.attr();
+                return self.on_first_file(inode, |file| file.attr());
             }
             let open = inode
                 .open_files()

@@ -3,7 +3,7 @@
 use super::{DirOps, Engine, EngineOptions, Membership, Slot, keeper};
 use crate::inode::{Inode, InodeTable};
 use crate::journal::dirty::DirtySet;
-use crate::journal::{DirtyLog, Journal, log_id, open_log};
+use crate::journal::{Away, DirtyLog, Journal, log_id, open_log};
 use crate::label::{Label, ObjectId, StoreIndex, StoreMask};
 use crate::set::header::{Departure, FILE_NAME};
 use crate::set::{Header, HeaderError, Presence, RefuseReason, SetId, StoreId, Tenure, assemble};
@@ -131,6 +131,7 @@ fn create(
         copies: options.copies,
         created_s: env::wall_time().seconds,
         mount_count: 0,
+        pending_starts: 0,
         members: StoreMask::first(candidates.len()),
         history: vec![Tenure {
             generation: 1,
@@ -333,6 +334,7 @@ impl Engine {
             header.advance(present, rng.clone().next_u64());
         }
         header.mount_count += 1;
+        header.pending_starts = header.pending_starts.saturating_add(1);
         let root = Arc::new(Inode::new(
             Label {
                 id: ObjectId::ROOT,
@@ -378,9 +380,19 @@ impl Engine {
 
     /// The first writes of a start: headers, then recovery, then a fresh journal.
     fn begin_mount(&self, active: &DirtySet) -> mount::Result<()> {
-        let header = self.membership.lock().header.clone();
-        for (store, errno) in self.write_headers(&header, self.members()) {
-            self.fence_for(store, errno)?;
+        // First every member learns of the start, then that all have: what is changed later is
+        // never changed behind the back of a member that seems to belong to this start.
+        for served in [false, true] {
+            let header = {
+                let mut membership = self.membership.lock();
+                if served {
+                    membership.header.pending_starts = 0;
+                }
+                membership.header.clone()
+            };
+            for (store, errno) in self.write_headers(&header, self.members()) {
+                self.fence_for(store, errno)?;
+            }
         }
         if !active.is_empty() || active.is_everything() {
             tracing::info!(
@@ -497,13 +509,16 @@ fn read_dirty(
     slots: &[Slot],
     set: &mut DirtySet,
 ) {
-    let departure = header.stores[usize::from(absent.0)].1;
-    let id = log_id(header.set.0, absent, 1 << 40 | departure.generation);
+    let away = Away {
+        set: header.set.0,
+        store: absent,
+        generation: header.stores[usize::from(absent.0)].1.generation,
+    };
     for index in present.iter() {
         let Some(store) = slots[usize::from(index.0)].store.read().clone() else {
             continue;
         };
-        match DirtyLog::read(&store.system(), absent, id) {
+        match DirtyLog::read(&store.system(), away) {
             Ok(Some(known)) => set.merge(&known),
             Ok(None) => {}
             Err(error) => {

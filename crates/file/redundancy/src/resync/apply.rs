@@ -17,7 +17,7 @@ pub(crate) const CONFLICT: &str = "conflict-";
 const FILES_MAX: usize = 1024;
 
 /// Name in the aside directory of an object that may come back in this pass.
-fn aside_name(id: ObjectId) -> OsString {
+pub(crate) fn aside_name(id: ObjectId) -> OsString {
     OsString::from(format!("{:016x}", id.0))
 }
 
@@ -262,19 +262,31 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// An object without a label was never acknowledged: it goes where it is empty, else it is
-    /// not ours to judge and stays.
+    /// An object without a label was never acknowledged: it goes where it is empty. Else it is not
+    /// ours to judge, and is kept aside so that it stands in nobody's way.
     fn clear_unfinished(&self, dir: &Node, name: &OsStr, attr: &mount::Attr) -> Result<()> {
         let store = &self.target.1;
         let removed = match attr.kind {
             Kind::Dir => store.remove_dir(dir, name),
-            Kind::File if attr.size > 0 => return Ok(()),
+            Kind::File if attr.size > 0 => Err(Errno::NOTEMPTY),
             _ => store.unlink(dir, name),
         };
         match removed {
-            Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(()),
+            Err(Errno::NOTEMPTY | Errno::EXIST) => self.put_foreign_aside(dir, name),
             other => other,
         }
+    }
+
+    fn put_foreign_aside(&self, dir: &Node, name: &OsStr) -> Result<()> {
+        let store = &self.target.1;
+        let kept = OsString::from(format!("foreign-{:016x}", self.engine.random()));
+        tracing::warn!(
+            store = self.target.0.0,
+            name = %name.display(),
+            kept = %kept.display(),
+            "an object that is not Holdfast's is kept in .holdfast/aside"
+        );
+        store.rename(dir, name, &store.aside()?, &kept, RenameFlags::NOREPLACE)
     }
 
     fn put_aside(&self, dir: &Node, name: &OsStr, id: ObjectId, is_dir: bool) -> Result<()> {
@@ -539,8 +551,7 @@ impl Pass<'_> {
         if let Some(label) = self.engine.label_of(&found) {
             return self.put_aside(dir, name, label.id, found.attr.kind == Kind::Dir);
         }
-        let kept = OsString::from(format!("foreign-{:016x}", self.engine.random()));
-        store.rename(dir, name, &store.aside()?, &kept, RenameFlags::NOREPLACE)
+        self.put_foreign_aside(dir, name)
     }
 
     /// Deletes what was put aside and has not come back. What lost a conflict and what is not

@@ -1,5 +1,6 @@
 //! What directories are to hold, decided from what the voters have.
 
+use super::apply::aside_name;
 use super::locate::{by_place, descend, path_of};
 use super::{Decided, Names, Voters, Wanted, decider};
 use crate::engine::Engine;
@@ -72,13 +73,34 @@ struct Survey<'a> {
     /// Directories and the voters on which they were looked at.
     scanned: BTreeMap<ObjectId, StoreMask>,
     seen: BTreeMap<ObjectId, Vec<Seen>>,
+    /// What an interrupted recovery has left aside: the voters that have it there do not know
+    /// where it belongs.
+    aside: BTreeMap<ObjectId, Nodes>,
 }
 
 impl Survey<'_> {
+    fn look_aside(&mut self) -> Result<()> {
+        for (index, store) in self.voters {
+            for (name, found, label) in labelled(self.engine, &**store, &store.aside()?)? {
+                if name == aside_name(label.id) {
+                    let nodes = self.aside.entry(label.id).or_default();
+                    nodes.push((*index, found.node));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_aside(&self, id: ObjectId, voter: StoreIndex) -> bool {
+        let nodes = self.aside.get(&id);
+        nodes.is_some_and(|nodes| nodes.iter().any(|(s, _)| *s == voter))
+    }
+
     /// Scans a directory and, below it, what is new or was moved there.
     fn scan(&mut self, dir: ObjectId, nodes: Nodes) -> Result<()> {
         let mut queue = vec![(dir, nodes)];
-        while let Some((dir, nodes)) = queue.pop() {
+        while let Some((dir, mut nodes)) = queue.pop() {
+            nodes.extend(self.aside.get(&dir).cloned().unwrap_or_default());
             let mut below: BTreeMap<ObjectId, Nodes> = BTreeMap::new();
             let mut looked = 0;
             for (index, node) in nodes {
@@ -192,6 +214,13 @@ impl Survey<'_> {
     /// looked at in every directory where another has it; else the next one that has it.
     fn decider_of(&self, label: &Label, spots: &[Seen]) -> Option<StoreIndex> {
         let decider = decider(self.voters, label, false)?;
+        if self.is_aside(label.id, decider) && !spots.iter().any(|s| s.voter == decider) {
+            return spots
+                .iter()
+                .map(|s| s.voter)
+                .filter(|v| label.copies.has(*v))
+                .min();
+        }
         let looked = |dir: &ObjectId| self.scanned.get(dir).is_some_and(|m| m.has(decider));
         let has = spots.iter().any(|s| s.voter == decider);
         if has || spots.iter().all(|s| looked(&s.spot.0)) {
@@ -213,7 +242,9 @@ pub(crate) fn decide(engine: &Engine, voters: &Voters, dirty: &DirtySet) -> Resu
         dirty,
         scanned: BTreeMap::new(),
         seen: BTreeMap::new(),
+        aside: BTreeMap::new(),
     };
+    survey.look_aside()?;
     let dirs: Vec<ObjectId> = dirty
         .entries
         .keys()
@@ -266,6 +297,22 @@ fn claims(survey: &Survey<'_>) -> Claims {
     claims
 }
 
+/// Whether a voter still has what was there before the rename.
+fn is_undone_somewhere(survey: &Survey<'_>, rename: &Rename, from: &Spot, to: &Spot) -> bool {
+    let has = |id, spot: &Spot, voter: StoreIndex| {
+        survey
+            .seen(id)
+            .iter()
+            .any(|s| s.voter == voter && s.spot == *spot)
+    };
+    survey.voters.iter().any(|(voter, _)| {
+        let stayed = has(rename.moving, from, *voter) && !has(rename.moving, to, *voter);
+        let in_place = has(rename.target, to, *voter);
+        let came = rename.exchange && has(rename.target, from, *voter);
+        stayed || (in_place && !came)
+    })
+}
+
 /// Completes a rename that any voter has done, unless the mover has moved on since.
 fn roll_forward(survey: &Survey<'_>, claims: &mut Claims, rename: &Rename) {
     let from: Spot = (
@@ -273,7 +320,7 @@ fn roll_forward(survey: &Survey<'_>, claims: &mut Claims, rename: &Rename) {
         OsStr::from_bytes(&rename.from_name).to_os_string(),
     );
     let to: Spot = (rename.to, OsStr::from_bytes(&rename.to_name).to_os_string());
-    if !survey.has(&to, rename.moving) {
+    if !survey.has(&to, rename.moving) || !is_undone_somewhere(survey, rename, &from, &to) {
         return;
     }
     let elsewhere = |claims: &Claims, id| {

@@ -92,10 +92,11 @@ pub struct Assembly {
 }
 
 /// Whether `header` may stand for a member of `newest`: at the same tenure, or one behind where
-/// the newest had not yet been written to all of its members.
-fn current(header: &Header, newest: &Header) -> bool {
+/// the newest had not yet been written to all of its members; and not from before the last start
+/// that may have changed something.
+fn current(header: &Header, newest: &Header, last_served: u64) -> bool {
     let behind = newest.history.get(1).copied() == Some(header.tenure());
-    (header.tenure() == newest.tenure() || behind) && header.mount_count + 1 >= newest.mount_count
+    (header.tenure() == newest.tenure() || behind) && header.mount_count >= last_served
 }
 
 /// Judges a store that is not a member: `Ok` where it may come back through its dirty map.
@@ -142,6 +143,7 @@ pub fn assemble(found: &[Presence], gone: StoreMask) -> Result<Assembly, RefuseR
     let (_, newest) = headers()
         .max_by_key(|(_, h)| (h.tenure().generation, h.mount_count))
         .ok_or(RefuseReason::NoHeader)?;
+    let last_served = headers().map(|(_, h)| h.last_served()).max().unwrap_or(0);
     let mut assembly = Assembly {
         header: newest.clone(),
         present: StoreMask::default(),
@@ -156,7 +158,7 @@ pub fn assemble(found: &[Presence], gone: StoreMask) -> Result<Assembly, RefuseR
                 .unwrap_or(RefuseReason::NoHeader);
             return Err(reason);
         }
-        let member = newest.members.has(header.index) && current(header, newest);
+        let member = newest.members.has(header.index) && current(header, newest, last_served);
         if header.tenure().generation == newest.tenure().generation
             && header.tenure() != newest.tenure()
         {

@@ -3,7 +3,7 @@
 
 use crate::label::{StoreIndex, StoreMask};
 use codec::{Identity, open_object, seal_object};
-use zerocopy::little_endian::{I64, U64};
+use zerocopy::little_endian::{I64, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Name of the file in a store's system directory.
@@ -69,6 +69,9 @@ pub struct Header {
     pub created_s: i64,
     /// Starts of the set; the upper 24 bits of every id given out since the last one.
     pub mount_count: u64,
+    /// Starts up to this one that were interrupted before every member had its header: nothing
+    /// was changed in them.
+    pub pending_starts: u32,
     /// The stores that hold every copy that they should, at the newest tenure.
     pub members: StoreMask,
     /// Newest first, at least one, at most [`HISTORY`].
@@ -101,7 +104,7 @@ struct RawHead {
     copies: u8,
     stores: u8,
     history: u8,
-    reserved: [u8; 4],
+    pending_starts: U32,
     created_s: I64,
     mount_count: U64,
     members: U64,
@@ -128,6 +131,12 @@ const _: () = assert!(size_of::<RawTenure>() == 16);
 const _: () = assert!(size_of::<RawStore>() == 40);
 
 impl Header {
+    /// The last start in which every member had its header before anything was changed.
+    pub fn last_served(&self) -> u64 {
+        self.mount_count
+            .saturating_sub(u64::from(self.pending_starts))
+    }
+
     /// The newest tenure.
     pub fn tenure(&self) -> Tenure {
         *self.history.first().expect("a header has a tenure")
@@ -165,7 +174,7 @@ impl Header {
             copies: self.copies,
             stores: self.stores.len() as u8,
             history: self.history.len() as u8,
-            reserved: [0; 4],
+            pending_starts: U32::new(self.pending_starts),
             created_s: I64::new(self.created_s),
             mount_count: U64::new(self.mount_count),
             members: U64::new(self.members.0),
@@ -210,7 +219,7 @@ impl Header {
         if history == 0 || history > HISTORY {
             return Err(HeaderError::Field("history"));
         }
-        if head.copies == 0 || usize::from(head.copies) > count || head.reserved != [0; 4] {
+        if head.copies == 0 || usize::from(head.copies) > count {
             return Err(HeaderError::Field("copies"));
         }
         let (tenures, rest) =
@@ -228,6 +237,7 @@ impl Header {
             copies: head.copies,
             created_s: head.created_s.get(),
             mount_count: head.mount_count.get(),
+            pending_starts: head.pending_starts.get(),
             members,
             history: tenures
                 .iter()
