@@ -121,11 +121,14 @@ impl Engine {
             store.rename(&source, from.name, &dir, to.name, RenameFlags::empty())
         })?;
         let left = self.all_copies(target).minus(self.all_copies(moving));
-        if !left.is_empty() {
-            let left: Stores = left.iter().collect();
-            self.on_each(&left, |index, store| {
-                store.unlink(&self.node_on(to.dir, index)?, to.name)
-            })?;
+        // The rename is done: a store that cannot take the replaced name away is behind it.
+        for index in left.iter() {
+            let removed = self
+                .store(index)
+                .and_then(|store| store.unlink(&self.node_on(to.dir, index)?, to.name));
+            if let Err(errno) = removed {
+                self.fence_for(index, errno)?;
+            }
         }
         self.lost_name(target, target_attr, to.dir, to.name);
         self.moved(from, to, moving);

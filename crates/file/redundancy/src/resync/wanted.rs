@@ -192,6 +192,21 @@ impl Survey<'_> {
         self.seen(id).iter().any(|s| s.spot == *spot)
     }
 
+    fn has_on(&self, spot: &Spot, id: ObjectId, voter: StoreIndex) -> bool {
+        let mut spots = self.seen(id).iter();
+        spots.any(|s| s.voter == voter && s.spot == *spot)
+    }
+
+    /// The voter whose names of an object count.
+    fn decider_of_id(&self, id: ObjectId) -> Option<StoreIndex> {
+        let spots = self.seen(id);
+        let first = spots.first()?;
+        if first.kind == Kind::Dir {
+            return spots.iter().map(|s| s.voter).min();
+        }
+        self.decider_of(&first.label, spots)
+    }
+
     /// Whether every voter that is to have the object has it there: the state is as a sync or
     /// an undisturbed change leaves it.
     fn is_complete(&self, spot: &Spot, id: ObjectId) -> bool {
@@ -284,12 +299,7 @@ type Claims = BTreeMap<Spot, BTreeSet<ObjectId>>;
 fn claims(survey: &Survey<'_>) -> Claims {
     let mut claims = Claims::new();
     for (id, spots) in &survey.seen {
-        let Some(first) = spots.first() else { continue };
-        let decides = if first.kind == Kind::Dir {
-            spots.iter().map(|s| s.voter).min()
-        } else {
-            survey.decider_of(&first.label, spots)
-        };
+        let decides = survey.decider_of_id(*id);
         for seen in spots.iter().filter(|s| Some(s.voter) == decides) {
             claims.entry(seen.spot.clone()).or_default().insert(*id);
         }
@@ -299,12 +309,7 @@ fn claims(survey: &Survey<'_>) -> Claims {
 
 /// Whether a voter still has what was there before the rename.
 fn is_undone_somewhere(survey: &Survey<'_>, rename: &Rename, from: &Spot, to: &Spot) -> bool {
-    let has = |id, spot: &Spot, voter: StoreIndex| {
-        survey
-            .seen(id)
-            .iter()
-            .any(|s| s.voter == voter && s.spot == *spot)
-    };
+    let has = |id, spot: &Spot, voter: StoreIndex| survey.has_on(spot, id, voter);
     survey.voters.iter().any(|(voter, _)| {
         let stayed = has(rename.moving, from, *voter) && !has(rename.moving, to, *voter);
         let in_place = has(rename.target, to, *voter);
@@ -313,34 +318,62 @@ fn is_undone_somewhere(survey: &Survey<'_>, rename: &Rename, from: &Spot, to: &S
     })
 }
 
-/// Completes a rename that any voter has done, unless the mover has moved on since.
+/// Completes a rename that some voter has done and another has not, unless the mover has moved on
+/// since on the voter that decides for it.
 fn roll_forward(survey: &Survey<'_>, claims: &mut Claims, rename: &Rename) {
     let from: Spot = (
         rename.from,
         OsStr::from_bytes(&rename.from_name).to_os_string(),
     );
     let to: Spot = (rename.to, OsStr::from_bytes(&rename.to_name).to_os_string());
+    let has = |id, spot: &Spot, voter| survey.has_on(spot, id, voter);
     if !survey.has(&to, rename.moving) || !is_undone_somewhere(survey, rename, &from, &to) {
         return;
     }
-    let elsewhere = |claims: &Claims, id| {
-        claims
-            .iter()
-            .any(|(spot, ids)| *spot != from && *spot != to && ids.contains(&id))
+    let Some(decides) = survey.decider_of_id(rename.moving) else {
+        return;
     };
-    if elsewhere(claims, rename.moving) {
+    if !has(rename.moving, &from, decides) && !has(rename.moving, &to, decides) {
         return;
     }
-    // The one that came in exchange may have moved on, too.
-    let comes_back = rename.exchange && !elsewhere(claims, rename.target);
     if let Some(ids) = claims.get_mut(&from) {
         ids.remove(&rename.moving);
     }
     let at_target = claims.entry(to.clone()).or_default();
     at_target.remove(&rename.target);
     at_target.insert(rename.moving);
-    if comes_back {
-        claims.entry(from).or_default().insert(rename.target);
+    if !rename.exchange {
+        return;
+    }
+    let undone = survey
+        .decider_of_id(rename.target)
+        .is_some_and(|voter| has(rename.target, &to, voter));
+    if !undone {
+        return;
+    }
+    // Where the exchange was done the other object may have moved on: that voter knows where.
+    let further = survey
+        .voters
+        .iter()
+        .map(|(voter, _)| *voter)
+        .filter(|voter| has(rename.moving, &to, *voter))
+        .find(|voter| survey.seen(rename.target).iter().any(|s| s.voter == *voter));
+    match further {
+        Some(voter) => {
+            for seen in survey
+                .seen(rename.target)
+                .iter()
+                .filter(|s| s.voter == voter)
+            {
+                claims
+                    .entry(seen.spot.clone())
+                    .or_default()
+                    .insert(rename.target);
+            }
+        }
+        None => {
+            claims.entry(from).or_default().insert(rename.target);
+        }
     }
 }
 
