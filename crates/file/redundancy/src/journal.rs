@@ -10,6 +10,7 @@
 
 pub(crate) mod dirty;
 mod records;
+pub(crate) mod text;
 
 use crate::fanout::fanout;
 use crate::label::{ObjectId, StoreIndex, StoreMask};
@@ -17,7 +18,8 @@ use dirty::{DirtySet, Entry, Place, Rename};
 use env::errno::Errno;
 use log::{Log, LogError, LogId, Options, Sequence};
 use parking_lot::Mutex;
-use records::{Record, Replay};
+pub(crate) use records::RecordError;
+use records::{KIND, Record, Replay};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,9 +42,9 @@ pub(crate) enum JournalError {
     /// Its directory failed.
     #[error("{0}")]
     Io(#[from] Errno),
-    /// A record that is whole does not say anything known: a later version wrote it.
-    #[error("record {0} is not one that this version knows")]
-    Record(u64),
+    /// A record that is whole does not say anything known.
+    #[error("{0}")]
+    Record(#[from] RecordError),
 }
 
 impl JournalError {
@@ -112,13 +114,13 @@ pub(crate) fn open_log(
 fn replay(records: Vec<log::Record>) -> Result<DirtySet, JournalError> {
     let mut replay = Replay::default();
     for record in records {
-        replay.apply(Record::decode(&record.payload).ok_or_else(|| corrupt(record.sequence))?);
+        replay.apply(Record::of_log(
+            record.sequence.0,
+            record.kind,
+            &record.payload,
+        )?);
     }
     Ok(replay.state)
-}
-
-fn corrupt(sequence: Sequence) -> JournalError {
-    JournalError::Record(sequence.0)
 }
 
 impl Journal {
@@ -154,6 +156,15 @@ impl Journal {
             segment_bytes: SEGMENT_BYTES,
         };
         Ok(Arc::new(Log::create(dir, NAME, id, options)?))
+    }
+
+    /// Makes a fresh journal in place of one that cannot be read. Until the next checkpoint it says
+    /// that everything may differ: a crash before that must not find it empty.
+    pub(crate) fn replace_log(dir: Arc<dyn env::Dir>, id: LogId) -> Result<Arc<Log>, JournalError> {
+        let log = Journal::create_log(dir, id)?;
+        let sequence = log.append(KIND, &Record::Mark(ObjectId(0)).encode())?;
+        log.commit(sequence)?;
+        Ok(log)
     }
 
     /// The present epoch; it grows with each checkpoint.
@@ -241,6 +252,22 @@ impl Journal {
         self.commit(batch, &waiting)
     }
 
+    /// The names of an object are about to change: a rename of it that is written down was done and
+    /// is not to be completed any more. Durable when this returns.
+    pub(crate) fn settle_renames(&self, id: ObjectId) -> Result<(), Failed> {
+        let (batch, waiting) = {
+            let mut active = self.active.lock();
+            if !active.renames.iter().any(|(_, r)| r.moving == id) {
+                return Ok(());
+            }
+            active.batch += 1;
+            active.append(&Record::Settled(id))?;
+            active.renames.retain(|(_, r)| r.moving != id);
+            (active.batch, active.last.clone())
+        };
+        self.commit(batch, &waiting)
+    }
+
     /// An object moved: later entries of it are found at the new place.
     pub(crate) fn moved(&self, id: ObjectId, place: Place) -> Result<(), Failed> {
         let mut active = self.active.lock();
@@ -297,7 +324,7 @@ impl Journal {
         let failed = |e: LogError| Failed(vec![(store, e.into())]);
         let mut last = None;
         for record in &base {
-            last = Some(log.append(0, &record.encode()).map_err(failed)?);
+            last = Some(log.append(KIND, &record.encode()).map_err(failed)?);
         }
         if let Some(sequence) = last {
             log.commit(sequence).map_err(failed)?;
@@ -385,7 +412,7 @@ impl Active {
         let mut failed = Vec::new();
         self.last.clear();
         for (store, log) in &self.logs {
-            match log.append(0, &bytes) {
+            match log.append(KIND, &bytes) {
                 Ok(sequence) => self.last.push((*store, sequence)),
                 Err(error) => failed.push((*store, error.into())),
             }
@@ -540,7 +567,7 @@ impl DirtyLog {
             let write = || -> Result<(), JournalError> {
                 let mut last = None;
                 for (at, record) in records.iter().enumerate() {
-                    let sequence = log.append(0, &record.encode())?;
+                    let sequence = log.append(KIND, &record.encode())?;
                     if at % COMMIT_RECORDS == COMMIT_RECORDS - 1 {
                         log.commit(sequence)?;
                     }

@@ -161,7 +161,7 @@ impl Label {
             field("object", self.id.0.to_string()),
             field("home store", self.home.0.to_string()),
             field("copies on stores", copies.join(", ")),
-            field("set", format!("{:016x}...", self.set.swap_bytes())),
+            field("set", format!("{:016x}...", self.set)),
         ]
     }
 }

@@ -231,6 +231,7 @@ impl Engine {
             return Err(Errno::ISDIR);
         }
         self.touch_names(dir)?;
+        self.settle_renames(&inode)?;
         self.pin(&inode, &attr)?;
         self.on_each(&self.copies_of(&inode), |index, store| {
             store.unlink(&self.node_on(dir, index)?, name)

@@ -3,7 +3,7 @@
 use super::{DirOps, Engine, EngineOptions, Membership, Slot, keeper};
 use crate::inode::{Inode, InodeTable};
 use crate::journal::dirty::DirtySet;
-use crate::journal::{Away, DirtyLog, Journal, log_id, open_log};
+use crate::journal::{Away, DirtyLog, Journal, JournalError, RecordError, log_id, open_log};
 use crate::label::{Label, ObjectId, StoreIndex, StoreMask};
 use crate::set::header::{Departure, FILE_NAME};
 use crate::set::{Header, HeaderError, Presence, RefuseReason, SetId, StoreId, Tenure, assemble};
@@ -78,6 +78,14 @@ pub enum OpenError {
         path: String,
         /// What is wrong.
         source: HeaderError,
+    },
+    /// A journal was written by another version: what is active is not known to this one.
+    #[error("the journal of {path} cannot be used: {why}")]
+    Journal {
+        /// The store.
+        path: String,
+        /// Which record, and why.
+        why: String,
     },
     /// A store failed.
     #[error("{path} failed while {doing}: {errno}")]
@@ -314,7 +322,7 @@ impl Engine {
             let candidate = candidate.and_then(|c| candidates.get_mut(c)?.take());
             slots.push(slot(index, candidate, present, &outside));
         }
-        let (logs, active) = read_journals(&header, present, &slots);
+        let (logs, active) = read_journals(&header, present, &slots)?;
         let mut dirty = BTreeMap::new();
         for index in StoreMask::first(slots.len()).minus(present).iter() {
             let departure = &mut header.stores[usize::from(index.0)].1;
@@ -460,13 +468,17 @@ fn slot(
     }
 }
 
+/// The members' logs, and what they say was active.
+type Journals = (Vec<(StoreIndex, Arc<Log>)>, DirtySet);
+
 /// The members' journals, opened, and all that any of them says was active. Each record is on
-/// every member, so one journal that can be read is enough; with none everything is compared.
+/// every member, so one journal that can be read is enough; with none everything is compared. One
+/// that another version wrote is not replaced: the start is refused.
 fn read_journals(
     header: &Header,
     present: StoreMask,
     slots: &[Slot],
-) -> (Vec<(StoreIndex, Arc<Log>)>, DirtySet) {
+) -> Result<Journals, OpenError> {
     let mut logs = Vec::new();
     let mut active: Option<DirtySet> = None;
     for index in present.iter() {
@@ -483,9 +495,15 @@ fn read_journals(
                 }
                 logs.push((index, log));
             }
+            Err(JournalError::Record(why @ RecordError::Kind { .. })) => {
+                return Err(OpenError::Journal {
+                    path: slot.path.lock().clone(),
+                    why: why.to_string(),
+                });
+            }
             Err(error) => {
                 tracing::warn!(store = index.0, %error, "its journal cannot be read; a new one is made");
-                match Journal::create_log(store.system(), id) {
+                match Journal::replace_log(store.system(), id) {
                     Ok(log) => logs.push((index, log)),
                     // The first write to it fences the store.
                     Err(error) => {
@@ -499,7 +517,7 @@ fn read_journals(
         tracing::error!("no journal can be read; everything is compared");
         DirtySet::everything()
     });
-    (logs, active)
+    Ok((logs, active))
 }
 
 fn read_dirty(

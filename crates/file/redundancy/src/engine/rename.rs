@@ -44,6 +44,10 @@ impl Engine {
         }
         self.touch_names(from.dir)?;
         self.touch_names(to.dir)?;
+        self.settle_renames(&moving)?;
+        if let Some((target, _)) = &target {
+            self.settle_renames(target)?;
+        }
         match target {
             Some((target, _)) if flags.contains(RenameFlags::EXCHANGE) => {
                 self.exchange(from, to, &moving, &target)?;
@@ -161,6 +165,21 @@ impl Engine {
         self.moved(from, to, moving);
         self.moved(to, from, target);
         Ok(())
+    }
+
+    /// Before the names of an object change: see [`crate::journal::Journal::settle_renames`].
+    pub(crate) fn settle_renames(&self, inode: &Inode) -> Result<()> {
+        for _ in 0..=self.slots.len() {
+            match self.journal.settle_renames(inode.id) {
+                Ok(()) => return Ok(()),
+                Err(Failed(stores)) => {
+                    for (store, error) in stores {
+                        self.fence(store, &format!("its journal cannot be written: {error}"))?;
+                    }
+                }
+            }
+        }
+        Err(Errno::IO)
     }
 
     fn write_down(

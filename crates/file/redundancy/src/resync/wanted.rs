@@ -188,10 +188,6 @@ impl Survey<'_> {
         self.seen.get(&id).map_or(&[], Vec::as_slice)
     }
 
-    fn has(&self, spot: &Spot, id: ObjectId) -> bool {
-        self.seen(id).iter().any(|s| s.spot == *spot)
-    }
-
     fn has_on(&self, spot: &Spot, id: ObjectId, voter: StoreIndex) -> bool {
         let mut spots = self.seen(id).iter();
         spots.any(|s| s.voter == voter && s.spot == *spot)
@@ -307,72 +303,69 @@ fn claims(survey: &Survey<'_>) -> Claims {
     claims
 }
 
-/// Whether a voter still has what was there before the rename.
-fn is_undone_somewhere(survey: &Survey<'_>, rename: &Rename, from: &Spot, to: &Spot) -> bool {
-    let has = |id, spot: &Spot, voter: StoreIndex| survey.has_on(spot, id, voter);
-    survey.voters.iter().any(|(voter, _)| {
-        let stayed = has(rename.moving, from, *voter) && !has(rename.moving, to, *voter);
-        let in_place = has(rename.target, to, *voter);
-        let came = rename.exchange && has(rename.target, from, *voter);
-        stayed || (in_place && !came)
-    })
+/// Lets the names of an object on one voter stand for all of its names.
+fn follow(survey: &Survey<'_>, claims: &mut Claims, id: ObjectId, voter: StoreIndex) {
+    for seen in survey.seen(id) {
+        if let Some(ids) = claims.get_mut(&seen.spot) {
+            ids.remove(&id);
+        }
+    }
+    for seen in survey.seen(id).iter().filter(|s| s.voter == voter) {
+        claims.entry(seen.spot.clone()).or_default().insert(id);
+    }
 }
 
-/// Completes a rename that some voter has done and another has not, unless the mover has moved on
-/// since on the voter that decides for it.
+/// Completes a rename that was under way: where a voter has done it, as that voter has it; where
+/// none has but the object at the target is gone already, by moving the mover. A rename whose
+/// mover has moved on is not in the journal any more.
 fn roll_forward(survey: &Survey<'_>, claims: &mut Claims, rename: &Rename) {
     let from: Spot = (
         rename.from,
         OsStr::from_bytes(&rename.from_name).to_os_string(),
     );
     let to: Spot = (rename.to, OsStr::from_bytes(&rename.to_name).to_os_string());
+    let (moving, target) = (rename.moving, rename.target);
     let has = |id, spot: &Spot, voter| survey.has_on(spot, id, voter);
-    if !survey.has(&to, rename.moving) || !is_undone_somewhere(survey, rename, &from, &to) {
-        return;
-    }
-    let Some(decides) = survey.decider_of_id(rename.moving) else {
+    let voters = || survey.voters.iter().map(|(voter, _)| *voter);
+    let done: Vec<StoreIndex> = voters().filter(|v| has(moving, &to, *v)).collect();
+    let Some(decides) = survey.decider_of_id(moving) else {
         return;
     };
-    if !has(rename.moving, &from, decides) && !has(rename.moving, &to, decides) {
-        return;
-    }
-    if let Some(ids) = claims.get_mut(&from) {
-        ids.remove(&rename.moving);
-    }
-    let at_target = claims.entry(to.clone()).or_default();
-    at_target.remove(&rename.target);
-    at_target.insert(rename.moving);
-    if !rename.exchange {
-        return;
-    }
-    let undone = survey
-        .decider_of_id(rename.target)
-        .is_some_and(|voter| has(rename.target, &to, voter));
-    if !undone {
-        return;
-    }
-    // Where the exchange was done the other object may have moved on: that voter knows where.
-    let further = survey
-        .voters
-        .iter()
-        .map(|(voter, _)| *voter)
-        .filter(|voter| has(rename.moving, &to, *voter))
-        .find(|voter| survey.seen(rename.target).iter().any(|s| s.voter == *voter));
-    match further {
-        Some(voter) => {
-            for seen in survey
-                .seen(rename.target)
-                .iter()
-                .filter(|s| s.voter == voter)
-            {
-                claims
-                    .entry(seen.spot.clone())
-                    .or_default()
-                    .insert(rename.target);
+    if done.is_empty() {
+        let at_source = has(moving, &from, decides);
+        let gone = voters().all(|v| !has(target, &to, v));
+        if at_source && gone {
+            if let Some(ids) = claims.get_mut(&from) {
+                ids.remove(&moving);
             }
+            claims.entry(to).or_default().insert(moving);
         }
+        return;
+    }
+    if !has(moving, &to, decides) {
+        if !has(moving, &from, decides) {
+            return;
+        }
+        follow(survey, claims, moving, done[0]);
+    }
+    // The other object: as it is on a voter that has done the rename and holds a copy of it.
+    let target_decides = survey.decider_of_id(target);
+    if !target_decides.is_some_and(|v| has(target, &to, v)) {
+        return;
+    }
+    let holds = |v: &StoreIndex| {
+        let first = survey.seen(target).first();
+        first.is_some_and(|s| s.kind == Kind::Dir || s.label.copies.has(*v))
+    };
+    match done.iter().find(|v| holds(v)) {
+        Some(voter) => follow(survey, claims, target, *voter),
         None => {
-            claims.entry(from).or_default().insert(rename.target);
+            if let Some(ids) = claims.get_mut(&to) {
+                ids.remove(&target);
+            }
+            if rename.exchange {
+                claims.entry(from).or_default().insert(target);
+            }
         }
     }
 }

@@ -90,6 +90,9 @@ pub enum HeaderError {
     /// Written by a later version.
     #[error("the store header has version {0}, this program reads version {VERSION}")]
     Version(u16),
+    /// The sealed object says that it belongs to another set, place or generation.
+    #[error("the store header is sealed for another set, place or generation than it names")]
+    Identity,
     /// A field is out of its range.
     #[error("the field {0} of the store header is out of range")]
     Field(&'static str),
@@ -196,12 +199,16 @@ impl Header {
             };
             payload.extend_from_slice(raw.as_bytes());
         }
-        let identity = Identity {
+        seal_object(OBJECT_KIND, VERSION, &self.identity(), &payload)
+    }
+
+    /// The identity that the object around the header is sealed with.
+    fn identity(&self) -> Identity {
+        Identity {
             set: self.set.0.to_le_bytes(),
             object: u64::from(self.index.0),
             generation: self.tenure().generation,
-        };
-        seal_object(OBJECT_KIND, VERSION, &identity, &payload)
+        }
     }
 
     /// Reads a header.
@@ -261,6 +268,12 @@ impl Header {
         if header.stores[usize::from(head.index)].0 != header.store {
             return Err(HeaderError::Field("store"));
         }
+        if header.identity() != object.identity {
+            return Err(HeaderError::Identity);
+        }
         Ok(header)
     }
 }
+
+#[cfg(test)]
+mod tests;
