@@ -332,14 +332,16 @@ fn roll_forward(survey: &Survey<'_>, claims: &mut Claims, rename: &Rename) {
         return;
     };
     if done.is_empty() {
-        let at_source = has(moving, &from, decides);
-        let gone = voters().all(|v| !has(target, &to, v));
-        if at_source && gone {
-            if let Some(ids) = claims.get_mut(&from) {
-                ids.remove(&moving);
-            }
-            claims.entry(to).or_default().insert(moving);
+        if !has(moving, &from, decides) {
+            return;
         }
+        // Not done anywhere: undone where what was to be replaced is left somewhere.
+        let left = voters().any(|v| has(target, &to, v));
+        let stays = if left { target } else { moving };
+        if !left && let Some(ids) = claims.get_mut(&from) {
+            ids.remove(&moving);
+        }
+        claims.entry(to).or_default().insert(stays);
         return;
     }
     if !has(moving, &to, decides) {
