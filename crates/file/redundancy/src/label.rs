@@ -55,6 +55,11 @@ impl StoreMask {
     pub fn with(self, store: StoreIndex) -> StoreMask {
         StoreMask(self.0 | 1 << store.0)
     }
+    /// With all of `other`.
+    #[must_use]
+    pub fn with_all(self, other: StoreMask) -> StoreMask {
+        StoreMask(self.0 | other.0)
+    }
     /// Without `store`.
     #[must_use]
     pub fn without(self, store: StoreIndex) -> StoreMask {

@@ -52,13 +52,15 @@ impl Engine {
     pub(crate) fn fence(&self, store: StoreIndex, why: &str) -> Result<()> {
         let mut membership = self.membership.lock();
         let mut leaving = vec![(store, why.to_string())];
+        // Where several fail at once the half is that of the last membership that all had taken up.
+        let before = membership.header.members.count();
         while let Some((store, why)) = leaving.pop() {
             let members = self.members();
             if !members.has(store) {
                 continue;
             }
             let left = members.without(store);
-            if left.is_empty() || 2 * left.count() < membership.header.members.count() {
+            if left.is_empty() || 2 * left.count() < before {
                 self.set_read_only(format!(
                     "store {} failed ({why}) and fewer than half of the members would be left",
                     store.0

@@ -187,6 +187,7 @@ fn create(
 struct Start {
     header: Header,
     present: StoreMask,
+    behind: StoreMask,
     places: Vec<Option<usize>>,
     outside: Vec<(StoreIndex, Result<(), RefuseReason>)>,
 }
@@ -220,6 +221,7 @@ fn judge(
         return Ok(Start {
             header,
             present,
+            behind: StoreMask::default(),
             places,
             outside: Vec::new(),
         });
@@ -270,6 +272,7 @@ fn judge(
     Ok(Start {
         header: assembly.header,
         present: assembly.present,
+        behind: assembly.behind,
         places,
         outside,
     })
@@ -312,6 +315,7 @@ impl Engine {
         let Start {
             mut header,
             present,
+            behind,
             places,
             outside,
         } = start;
@@ -323,6 +327,16 @@ impl Engine {
             slots.push(slot(index, candidate, present, &outside));
         }
         let (logs, active) = read_journals(&header, present, &slots)?;
+        for index in behind.iter() {
+            let written = slots[usize::from(index.0)].store.read().as_ref().map(|s| {
+                s.system()
+                    .replace(FILE_NAME, &header.for_store(index).encode())
+            });
+            if let Some(Err(errno)) = written {
+                // The write of the next header fails, too, and fences it.
+                tracing::warn!(store = index.0, %errno, "its header cannot be brought up to date");
+            }
+        }
         let mut dirty = BTreeMap::new();
         for index in StoreMask::first(slots.len()).minus(present).iter() {
             let departure = &mut header.stores[usize::from(index.0)].1;
