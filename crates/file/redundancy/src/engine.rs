@@ -32,7 +32,7 @@ use crate::journal::{DirtyLog, Failed, Journal};
 use crate::label::{Label, ObjectId, StoreIndex, StoreMask};
 use crate::resync::pace::Pace;
 use crate::set::{Header, SetId};
-use crate::status::ScrubStatus;
+use crate::status::{LastRebuild, ScrubStatus};
 use crate::store::Store;
 use env::errno::{Errno, Fault, fault};
 use mount::{Result, Space};
@@ -88,12 +88,15 @@ pub(crate) struct Slot {
     pub(crate) errors: AtomicU64,
     pub(crate) detail: Mutex<String>,
     pub(crate) progress: Mutex<Option<Arc<Pace>>>,
+    pub(crate) last_rebuild: Mutex<Option<LastRebuild>>,
     /// Earliest next try to bring the store back, and how often it failed.
     pub(crate) retry: Mutex<(Instant, u32)>,
     /// A store that is offered and not yet up to date.
     pub(crate) pending: Mutex<Option<Arc<dyn Store>>>,
     /// Refused until the operator says otherwise.
     pub(crate) refused: AtomicBool,
+    /// Ends the pass that brings the store up to date.
+    pub(crate) cancel: Arc<AtomicBool>,
 }
 
 pub(crate) struct Membership {

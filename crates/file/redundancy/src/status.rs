@@ -33,6 +33,21 @@ pub struct Progress {
     pub eta_s: Option<u64>,
 }
 
+/// The last time that a store was brought up to date and taken in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct LastRebuild {
+    /// When it ended, seconds since the epoch.
+    pub finished_s: i64,
+    /// Seconds it took.
+    pub seconds: u64,
+    /// Objects looked at.
+    pub objects: u64,
+    /// Bytes compared or copied.
+    pub bytes: u64,
+    /// Bytes that had to be written.
+    pub bytes_written: u64,
+}
+
 /// One store.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct StoreStatus {
@@ -56,6 +71,9 @@ pub struct StoreStatus {
     pub errors: u64,
     /// Rebuild, where one runs.
     pub rebuild: Option<Progress>,
+    /// The last rebuild that ended well since the start, where there was one.
+    #[serde(default)]
+    pub last_rebuild: Option<LastRebuild>,
 }
 
 /// The outcome of the last comparison of all copies.

@@ -38,6 +38,7 @@ pub(crate) fn status() -> Status {
         dirty_entries: 0,
         errors: 0,
         rebuild: None,
+        last_rebuild: None,
     };
     Status {
         set: "5f0c2f6a8a1d4f43b2a7e6c9d0f1a2b3".to_owned(),

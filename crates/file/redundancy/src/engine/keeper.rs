@@ -9,9 +9,10 @@ use crate::resync::{self, Pass};
 use crate::set::assemble::judge_return;
 use crate::set::header::FILE_NAME;
 use crate::set::{Header, RefuseReason};
+use crate::status::LastRebuild;
 use crate::store::Store;
 use crate::store::local::LocalStore;
-use env::errno::Errno;
+use env::errno::{Errno, Fault, fault};
 use mount::Result;
 use parking_lot::{Condvar, Mutex};
 use std::path::Path;
@@ -111,6 +112,20 @@ pub(crate) fn start(engine: &Arc<Engine>) {
     spawn("resync", |engine, _| engine.try_returns());
 }
 
+/// What to tell of a store between tries.
+fn not_brought_back(errno: Errno) -> String {
+    match errno {
+        Errno::AGAIN => {
+            "what it has missed could not all be found there; the next try compares everything"
+                .into()
+        }
+        _ if fault(errno) == Fault::NoSpace => {
+            "it is full; make room on its file system and it comes back".into()
+        }
+        _ => format!("bringing it up to date failed ({errno})"),
+    }
+}
+
 /// What to do with a store that is offered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Attach {
@@ -181,7 +196,8 @@ impl Engine {
             let Some(store) = offered else { continue };
             if let Err(errno) = self.bring_back(index, &store) {
                 if errno == Errno::INTR {
-                    return;
+                    // The set stops, or the store was detached.
+                    continue;
                 }
                 tracing::warn!(store = index.0, %errno, "the store could not be brought up to date");
                 self.retry_later(index);
@@ -292,6 +308,7 @@ impl Engine {
         *slot.path.lock() = path.to_string();
         *slot.pending.lock() = Some(store);
         *slot.retry.lock() = (Instant::now(), 0);
+        slot.cancel.store(false, Ordering::Release);
         slot.refused.store(false, Ordering::Release);
         self.keeper.wake();
         Ok(index)
@@ -309,13 +326,28 @@ impl Engine {
     fn bring_back(&self, index: StoreIndex, store: &Arc<dyn Store>) -> Result<()> {
         let _one = self.keeper.resyncing.lock();
         let slot = &self.slots[usize::from(index.0)];
-        slot.detail.lock().clear();
+        let started = Instant::now();
         let pace = Arc::new(Pace::new(
-            self.keeper.stop_flag(),
+            slot.cancel.clone(),
             self.options.rebuild_bytes_per_s,
         ));
         *slot.progress.lock() = Some(pace.clone());
+        slot.detail.lock().clear();
         let done = self.catch_up(index, store, &pace);
+        match done {
+            Ok(()) => {
+                let totals = pace.progress();
+                *slot.last_rebuild.lock() = Some(LastRebuild {
+                    finished_s: env::wall_time().seconds,
+                    seconds: started.elapsed().as_secs(),
+                    objects: totals.objects_done,
+                    bytes: totals.bytes_done,
+                    bytes_written: totals.bytes_written,
+                });
+            }
+            // Before the progress goes: a store that is away always says why.
+            Err(errno) => *slot.detail.lock() = not_brought_back(errno),
+        }
         *slot.progress.lock() = None;
         let mut membership = self.membership.lock();
         if let Some((_, since)) = membership.catching_up.take()
@@ -363,6 +395,7 @@ impl Engine {
         todo.merge(&self.take_since(index));
         let voters = self.member_stores();
         let left = Pass::new(self, &voters, target, &todo, pace).run()?;
+        pace.check()?;
         if !left.is_empty() {
             self.membership
                 .lock()
@@ -389,15 +422,35 @@ impl Engine {
         resync::count_bytes(self, &voters, index, pace)
     }
 
-    /// Takes a store out of use until it is attached again.
+    /// Takes a store out of use until it is attached again: a member leaves, and a store that is
+    /// being brought up to date is let go of.
+    ///
+    /// EINVAL where there is no such place; EBUSY, with nothing changed, where some files would be
+    /// left without a copy, or the set without enough members to take writes.
     pub fn detach(&self, index: StoreIndex) -> Result<()> {
+        const WHY: &str = "it was detached; attach it to bring it back";
         let slot = self.slots.get(usize::from(index.0)).ok_or(Errno::INVAL)?;
+        if self.let_go(index, WHY)? {
+            return Ok(());
+        }
+        // Not a member: whatever brings it back ends.
         slot.refused.store(true, Ordering::Release);
-        self.fence(index, "it was detached; attach it to bring it back")
+        slot.cancel.store(true, Ordering::Release);
+        let runs = slot.progress.lock().is_some();
+        if runs {
+            drop(self.keeper.resyncing.lock());
+        }
+        slot.pending.lock().take();
+        WHY.clone_into(&mut slot.detail.lock());
+        // It may have joined just before it was told to end.
+        self.let_go(index, WHY).map(|_| ())
     }
 
     /// Stops: everything is durable and the journal empty when this returns without an error.
     pub fn shutdown(&self) -> Result<()> {
+        for slot in &self.slots {
+            slot.cancel.store(true, Ordering::Release);
+        }
         self.keeper.stop();
         self.close_forgotten();
         for inode in self.inodes.all() {

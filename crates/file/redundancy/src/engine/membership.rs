@@ -44,13 +44,37 @@ impl Engine {
     /// Fences a store for an error that it gave.
     pub(crate) fn fence_for(&self, store: StoreIndex, errno: Errno) -> Result<()> {
         self.count_error(store, errno);
+        tracing::debug!(store = store.0, %errno, "a store gave an error");
         self.fence(store, &reason(errno))
     }
 
     /// Leaves a store out from now on, durably on the members that are left. An error where fewer
     /// than half would be left: then the set takes no more writes.
     pub(crate) fn fence(&self, store: StoreIndex, why: &str) -> Result<()> {
+        self.leave(&mut self.membership.lock(), store, why)
+    }
+
+    /// Leaves a member out because the operator says so, and does not take it in again by itself;
+    /// `false` where it is none. EBUSY, with nothing changed, where some files would be left
+    /// without a copy or fewer than half of the members would be left.
+    pub(crate) fn let_go(&self, store: StoreIndex, why: &str) -> Result<bool> {
         let mut membership = self.membership.lock();
+        let members = self.members();
+        if !members.has(store) {
+            return Ok(false);
+        }
+        let left = members.without(store).count();
+        let away = self.slots.len() - left;
+        if away >= usize::from(self.copy_count) || 2 * left < membership.header.members.count() {
+            return Err(Errno::BUSY);
+        }
+        self.slots[usize::from(store.0)]
+            .refused
+            .store(true, Ordering::Release);
+        self.leave(&mut membership, store, why).map(|()| true)
+    }
+
+    fn leave(&self, membership: &mut Membership, store: StoreIndex, why: &str) -> Result<()> {
         let mut leaving = vec![(store, why.to_string())];
         // Where several fail at once the half is that of the last membership that all had taken up.
         let before = membership.header.members.count();

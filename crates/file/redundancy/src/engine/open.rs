@@ -477,8 +477,10 @@ fn slot(
         errors: AtomicU64::new(0),
         detail: Mutex::new(detail),
         progress: Mutex::new(None),
+        last_rebuild: Mutex::new(None),
         retry: Mutex::new((Instant::now(), 0)),
         refused: AtomicBool::new(refused),
+        cancel: Arc::default(),
     }
 }
 

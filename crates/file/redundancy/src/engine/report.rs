@@ -1,9 +1,25 @@
 //! What the engine says of itself.
 
-use super::Engine;
+use super::{Engine, Slot};
 use crate::label::StoreIndex;
 use crate::status::{Status, StoreState, StoreStatus};
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+impl Slot {
+    /// Why the store is not in sync, and when it is tried again where that is known.
+    fn detail_now(&self, state: StoreState) -> String {
+        let detail = self.detail.lock().clone();
+        if state != StoreState::Fenced || self.refused.load(Ordering::Acquire) {
+            return detail;
+        }
+        let due = self.retry.lock().0;
+        match due.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => detail,
+            wait => format!("{detail}; next try in {} s", wait.as_secs() + 1),
+        }
+    }
+}
 
 impl Engine {
     /// The state of the set.
@@ -38,7 +54,7 @@ impl Engine {
                     path: slot.path.lock().clone(),
                     id: format!("{:032x}", header.stores[place].0.0),
                     state,
-                    detail: slot.detail.lock().clone(),
+                    detail: slot.detail_now(state),
                     total_bytes: space.total_bytes,
                     free_bytes: space.available_bytes,
                     dirty_entries: dirty
@@ -47,6 +63,7 @@ impl Engine {
                         .map_or(0, |(_, d)| *d),
                     errors: slot.errors.load(Ordering::Relaxed),
                     rebuild,
+                    last_rebuild: *slot.last_rebuild.lock(),
                 }
             })
             .collect();

@@ -3,6 +3,11 @@
 //! The user's tree is plain files under `data`; Holdfast's own files are under `.holdfast`. A
 //! [`Node`] is a kernel file handle, so it stays valid whatever the object is called, and every
 //! call works on a directory's descriptor and one name: no path is ever rebuilt.
+//!
+//! The kernel opens a handle wherever on the file system its object is. A store that was moved
+//! away and replaced on the same file system must not be written to, or taken for the new one,
+//! through handles that were noted down before: a node ends with a [`Tag`] of its store's root,
+//! and one with another tag answers ESTALE.
 
 use super::{Found, Make, Node, Store, StoreFile};
 use crate::label::{LABEL_BYTES, Label, XATTR_NAME};
@@ -39,9 +44,32 @@ const LABEL_XATTR: &std::ffi::CStr = c"trusted.holdfast";
 /// Bytes of one read of directory entries.
 const LIST_BYTES: usize = 64 * 1024;
 
+/// Tells the nodes of one store from those of another on the same file system: a part of the
+/// CRC-32C of its root's handle, so that a handle of XFS (13 bytes) and its tag stay within the
+/// 16 bytes that a node has without an allocation.
+type Tag = [u8; 3];
+
+/// Longest handle that becomes a node: with its tag it has at most 64 bytes.
+const HANDLE_MAX: usize = 64 - size_of::<Tag>();
+
+fn tag_of(root: &Handle) -> Tag {
+    let [a, b, c, _] = codec::crc32c(root.as_bytes()).to_le_bytes();
+    [a, b, c]
+}
+
+/// The node of a handle on the store with this tag; EOVERFLOW where the handle is too long.
+fn node_of(handle: &Handle, tag: Tag) -> Result<Node> {
+    let bytes = handle.as_bytes();
+    if bytes.len() > HANDLE_MAX {
+        return Err(Errno::OVERFLOW);
+    }
+    Ok(Node(bytes.iter().copied().chain(tag).collect()))
+}
+
 /// A directory that is a store.
 pub struct LocalStore {
     root: OwnedFd,
+    tag: Tag,
     root_node: Node,
     /// The mount that the tree is on: what is found on another one is not ours.
     mount_id: i32,
@@ -56,7 +84,8 @@ const ASIDE: &std::ffi::CStr = c"aside";
 
 impl LocalStore {
     fn open_node(&self, node: &Node, flags: OFlags) -> Result<OwnedFd> {
-        open_by_handle(self.root.as_fd(), &node.0, flags | OFlags::NOFOLLOW)
+        let handle = node.0.strip_suffix(&self.tag).ok_or(Errno::STALE)?;
+        open_by_handle(self.root.as_fd(), handle, flags | OFlags::NOFOLLOW)
     }
 
     /// The object itself, of any type; good for `*at` calls, attributes and xattrs.
@@ -78,7 +107,7 @@ impl LocalStore {
             return Err(Errno::XDEV);
         }
         Ok(Found {
-            node: Node(handle.as_bytes().into()),
+            node: node_of(&handle, self.tag)?,
             attr: attr_of(stat),
             label,
         })
@@ -240,7 +269,7 @@ impl Store for LocalStore {
             return Ok(self.root_node.clone());
         }
         let (handle, _) = name_to_handle(self.dir(dir)?.as_fd(), c"..")?;
-        Ok(Node(handle.as_bytes().into()))
+        node_of(&handle, self.tag)
     }
 
     fn xattr(&self, node: &Node, name: &OsStr) -> Result<Vec<u8>> {

@@ -103,7 +103,7 @@ impl Scene {
     fn add_disk(&mut self, index: usize) -> Result<()> {
         let image = self.dir.join(format!("disk-{index}.img"));
         File::create(&image)?.set_len(DISK_BYTES)?;
-        run!("mkfs.ext4", "-q", "-F", &image)?;
+        run!("mkfs.ext4", "-q", "-F", "-e", "remount-ro", &image)?;
         let device = run!("losetup", "--find", "--show", &image)?;
         let point = self.dir.join(format!("disk-{index}"));
         fs::create_dir_all(&point)?;
@@ -310,19 +310,22 @@ impl Scene {
         Ok(())
     }
 
-    /// Makes a disk refuse writes, or take them again.
-    pub(super) fn set_read_only(&self, index: usize, read_only: bool) -> Result<()> {
-        let how = if read_only {
-            "remount,ro"
-        } else {
-            "remount,rw"
-        };
-        let point = &self.disks[index].point;
-        // A file that is being written keeps the kernel from it for a moment.
-        wait_until(
-            "the remount",
-            || Ok(run!("mount", "-o", how, point).is_ok()),
-        )
+    /// Makes a disk's file system turn read-only, as after an error of its own, or mounts it anew.
+    /// (`mount -o remount,ro` waits for files that are open for writing, and some always are.)
+    pub(super) fn set_read_only(&mut self, index: usize, read_only: bool) -> Result<()> {
+        if read_only {
+            let device = &self.disks[index].device;
+            let name = device.file_name().context("a device without a name")?;
+            let trigger = Path::new("/sys/fs/ext4")
+                .join(name)
+                .join("trigger_fs_error");
+            return fs::write(&trigger, "1").with_context(|| trigger.display().to_string());
+        }
+        self.unmount_disk(index)?;
+        // Files of it that are still open keep the old file system alive for a moment.
+        wait_until("the new mount of a disk", || {
+            Ok(self.mount_disk(index).is_ok())
+        })
     }
 
     /// Fills a disk to the last block, or frees it again.

@@ -1,6 +1,6 @@
 //! Laying out and opening the directory.
 
-use super::{ASIDE, DATA, LABEL_XATTR, LocalStore, LocalStoreError, Node, SYSTEM};
+use super::{ASIDE, DATA, LABEL_XATTR, LocalStore, LocalStoreError, SYSTEM, node_of, tag_of};
 use env::handle::{get_xattr, name_to_handle, open_by_handle};
 use env::real::RealDir;
 use mount::Errno;
@@ -94,13 +94,15 @@ impl LocalStore {
                 errno,
             })?
             .st_dev;
+        let tag = tag_of(&handle);
         Ok(LocalStore {
             root,
-            root_node: Node(handle.as_bytes().into()),
+            tag,
+            root_node: node_of(&handle, tag).map_err(no_handles)?,
             mount_id,
             device,
             system: Arc::new(RealDir::from_fd(system)),
-            aside: Node(aside.as_bytes().into()),
+            aside: node_of(&aside, tag).map_err(no_handles)?,
             lease: None,
         })
     }

@@ -23,6 +23,35 @@ fn fixture() -> Fixture {
     Fixture { store, root, place }
 }
 
+#[test]
+fn a_node_of_a_store_that_was_replaced_on_its_file_system_is_stale() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let (here, away) = (place.path().join("store"), place.path().join("away"));
+    let open = || {
+        std::fs::create_dir(&here).expect("makes the directory");
+        LocalStore::create_layout(&here).expect("lays out (the test needs root)");
+        LocalStore::open(&here).expect("opens")
+    };
+    let old = open();
+    let made = old
+        .make(
+            &old.root().expect("has a root"),
+            OsStr::new("d"),
+            &what(NewObject::Dir),
+        )
+        .expect("makes a directory");
+    std::fs::rename(&here, &away).expect("moves the store away");
+    let new = open();
+    assert!(old.inspect(&made.node).is_ok());
+    assert_eq!(new.inspect(&made.node).err(), Some(Errno::STALE));
+    let inside = new.make(&made.node, OsStr::new("f"), &what(NewObject::File));
+    assert_eq!(inside.err(), Some(Errno::STALE));
+    // The same store, opened anew, knows its own.
+    drop(old);
+    let again = LocalStore::open(&away).expect("opens");
+    assert!(again.inspect(&made.node).is_ok());
+}
+
 fn label(id: u64) -> Label {
     Label {
         id: ObjectId(id),
