@@ -9,6 +9,7 @@ use serde::Serialize;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+mod intent;
 mod label;
 mod object;
 mod store;
@@ -58,7 +59,13 @@ pub struct Kind {
 }
 
 /// All kinds; the first that says yes reads the file.
-pub static KINDS: &[Kind] = &[label::KIND, store::KIND, object::SEGMENT, object::OBJECT];
+pub static KINDS: &[Kind] = &[
+    label::KIND,
+    store::KIND,
+    intent::KIND,
+    object::SEGMENT,
+    object::OBJECT,
+];
 
 /// Arguments of `holdfast inspect`.
 #[derive(Clone, Debug, clap::Args)]

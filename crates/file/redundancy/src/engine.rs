@@ -25,7 +25,7 @@ mod report;
 pub use keeper::{Attach, AttachError};
 pub use open::{Candidate, OpenError};
 
-use crate::fanout::fanout;
+use crate::fanout::fanout_by;
 use crate::inode::{Inode, InodeTable};
 use crate::journal::dirty::{DirtySet, Entry, Place};
 use crate::journal::{DirtyLog, Failed, Journal};
@@ -302,7 +302,17 @@ impl Engine {
         if items.is_empty() {
             return Err(Errno::IO);
         }
-        self.settle(fanout(items, self.options.background, act))
+        let parallel = self.options.background;
+        self.settle(fanout_by(items, parallel, |store| self.lane(store), act))
+    }
+
+    /// The same number for stores whose syncs share a medium.
+    fn lane(&self, index: StoreIndex) -> u64 {
+        match self.store(index) {
+            Ok(store) if store.is_local() => store.device(),
+            // Above every device number: those have 32 bits.
+            _ => u64::MAX - u64::from(index.0),
+        }
     }
 
     /// Writes down that `entry` of `inode` is about to change.

@@ -39,6 +39,8 @@ struct Content {
     waiting: Option<Arc<Condvar>>,
     /// Times of the copies may differ since a write.
     stale_times: bool,
+    /// Somebody has asked for the times since they became stale.
+    seen_times: bool,
     /// Its last name is gone: the open files are all that is left.
     nameless: bool,
 }
@@ -174,6 +176,7 @@ impl Inode {
         }
         content.writing.push(range);
         content.stale_times = true;
+        content.seen_times = false;
         Writing { inode: self, range }
     }
 
@@ -183,6 +186,17 @@ impl Inode {
 
     pub(crate) fn open_files(&self) -> Option<Arc<OpenFiles>> {
         self.content.lock().open.clone()
+    }
+
+    /// Somebody is about to see the times.
+    pub(crate) fn see_times(&self) {
+        self.content.lock().seen_times = true;
+    }
+
+    /// Whether times that may differ between the copies have been seen.
+    pub(crate) fn has_seen_times(&self) -> bool {
+        let content = self.content.lock();
+        content.stale_times && content.seen_times
     }
 
     pub(crate) fn set_open_files(&self, files: Option<Arc<OpenFiles>>) {

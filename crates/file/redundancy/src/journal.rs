@@ -10,6 +10,7 @@
 
 pub(crate) mod dirty;
 mod records;
+pub(crate) mod text;
 
 use crate::fanout::fanout;
 use crate::label::{ObjectId, StoreIndex, StoreMask};
@@ -17,8 +18,9 @@ use dirty::{DirtySet, Entry, Place, Rename};
 use env::errno::Errno;
 use log::{Log, LogError, LogId, Options, Sequence};
 use parking_lot::Mutex;
-use records::{Record, Replay};
-use std::collections::BTreeMap;
+pub(crate) use records::RecordError;
+use records::{KIND, Record, Replay};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -40,9 +42,9 @@ pub(crate) enum JournalError {
     /// Its directory failed.
     #[error("{0}")]
     Io(#[from] Errno),
-    /// A record that is whole does not say anything known: a later version wrote it.
-    #[error("record {0} is not one that this version knows")]
-    Record(u64),
+    /// A record that is whole does not say anything known.
+    #[error("{0}")]
+    Record(#[from] RecordError),
 }
 
 impl JournalError {
@@ -112,13 +114,13 @@ pub(crate) fn open_log(
 fn replay(records: Vec<log::Record>) -> Result<DirtySet, JournalError> {
     let mut replay = Replay::default();
     for record in records {
-        replay.apply(Record::decode(&record.payload).ok_or_else(|| corrupt(record.sequence))?);
+        replay.apply(Record::of_log(
+            record.sequence.0,
+            record.kind,
+            &record.payload,
+        )?);
     }
     Ok(replay.state)
-}
-
-fn corrupt(sequence: Sequence) -> JournalError {
-    JournalError::Record(sequence.0)
 }
 
 impl Journal {
@@ -154,6 +156,15 @@ impl Journal {
             segment_bytes: SEGMENT_BYTES,
         };
         Ok(Arc::new(Log::create(dir, NAME, id, options)?))
+    }
+
+    /// Makes a fresh journal in place of one that cannot be read. Until the next checkpoint it says
+    /// that everything may differ: a crash before that must not find it empty.
+    pub(crate) fn replace_log(dir: Arc<dyn env::Dir>, id: LogId) -> Result<Arc<Log>, JournalError> {
+        let log = Journal::create_log(dir, id)?;
+        let sequence = log.append(KIND, &Record::Mark(ObjectId(0)).encode())?;
+        log.commit(sequence)?;
+        Ok(log)
     }
 
     /// The present epoch; it grows with each checkpoint.
@@ -241,6 +252,22 @@ impl Journal {
         self.commit(batch, &waiting)
     }
 
+    /// The names of an object are about to change: a rename of it that is written down was done and
+    /// is not to be completed any more. Durable when this returns.
+    pub(crate) fn settle_renames(&self, id: ObjectId) -> Result<(), Failed> {
+        let (batch, waiting) = {
+            let mut active = self.active.lock();
+            if !active.renames.iter().any(|(_, r)| r.moving == id) {
+                return Ok(());
+            }
+            active.batch += 1;
+            active.append(&Record::Settled(id))?;
+            active.renames.retain(|(_, r)| r.moving != id);
+            (active.batch, active.last.clone())
+        };
+        self.commit(batch, &waiting)
+    }
+
     /// An object moved: later entries of it are found at the new place.
     pub(crate) fn moved(&self, id: ObjectId, place: Place) -> Result<(), Failed> {
         let mut active = self.active.lock();
@@ -297,7 +324,7 @@ impl Journal {
         let failed = |e: LogError| Failed(vec![(store, e.into())]);
         let mut last = None;
         for record in &base {
-            last = Some(log.append(0, &record.encode()).map_err(failed)?);
+            last = Some(log.append(KIND, &record.encode()).map_err(failed)?);
         }
         if let Some(sequence) = last {
             log.commit(sequence).map_err(failed)?;
@@ -330,8 +357,7 @@ impl Journal {
             let mut active = self.active.lock();
             active.entries.retain(|_, stamp| stamp.epoch >= sweep.epoch);
             active.renames.retain(|(epoch, _)| *epoch >= sweep.epoch);
-            let kept: std::collections::BTreeSet<_> =
-                active.entries.keys().map(|e| e.object()).collect();
+            let kept: BTreeSet<_> = active.entries.keys().map(|e| e.object()).collect();
             active.places.retain(|id, _| kept.contains(id));
             active.durable_mark = sweep.mark;
             let base = active.base(sweep.mark, sweep.epoch);
@@ -386,7 +412,7 @@ impl Active {
         let mut failed = Vec::new();
         self.last.clear();
         for (store, log) in &self.logs {
-            match log.append(0, &bytes) {
+            match log.append(KIND, &bytes) {
                 Ok(sequence) => self.last.push((*store, sequence)),
                 Err(error) => failed.push((*store, error.into())),
             }
@@ -445,58 +471,88 @@ pub(crate) struct DirtyLog {
     logs: Vec<(StoreIndex, Arc<Log>)>,
 }
 
-impl DirtyLog {
-    fn name(absent: StoreIndex) -> String {
-        format!("dirty-{}", absent.0)
+/// The departure that a dirty log belongs to: the store that is away, and its last generation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Away {
+    pub(crate) set: u128,
+    pub(crate) store: StoreIndex,
+    pub(crate) generation: u64,
+}
+
+impl Away {
+    fn prefix(self) -> String {
+        format!("dirty-{}-{:x}-", self.store.0, self.generation)
     }
 
-    /// Reads the dirty log of `absent` from one member; `None` where there is none.
+    fn id(self) -> LogId {
+        log_id(self.set, self.store, 1 << 40 | self.generation)
+    }
+
+    /// Names of the logs of this departure in a directory.
+    fn logs(self, dir: &dyn env::Dir) -> Result<BTreeSet<String>, JournalError> {
+        let prefix = self.prefix();
+        let files = dir.list()?;
+        let names = files.iter().filter(|f| f.starts_with(&prefix));
+        Ok(names
+            .filter_map(|f| Some(f.split_once('.')?.0.to_string()))
+            .collect())
+    }
+}
+
+impl DirtyLog {
+    /// Reads what one member keeps of a departure: one log, or two where starting the second was
+    /// interrupted. `None` where there is none.
     pub(crate) fn read(
         dir: &Arc<dyn env::Dir>,
-        absent: StoreIndex,
-        id: LogId,
+        away: Away,
     ) -> Result<Option<DirtySet>, JournalError> {
-        let name = DirtyLog::name(absent);
-        let prefix = format!("{name}.");
-        let files = dir.list()?;
-        if !files.iter().any(|f| f.starts_with(&prefix)) {
-            return Ok(None);
+        let mut found: Option<DirtySet> = None;
+        for name in away.logs(&**dir)? {
+            let options = Options {
+                segment_bytes: SEGMENT_BYTES,
+            };
+            let records = match Log::open(dir.clone(), &name, away.id(), options) {
+                Ok((_, records)) => records,
+                // Its making was interrupted; an earlier one is still there.
+                Err(LogError::Missing { .. }) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let set = replay(records)?;
+            match &mut found {
+                Some(found) => found.merge(&set),
+                None => found = Some(set),
+            }
         }
-        let options = Options {
-            segment_bytes: SEGMENT_BYTES,
-        };
-        let (_, records) = Log::open(dir.clone(), &name, id, options)?;
-        replay(records).map(Some)
+        Ok(found)
     }
 
-    /// Starts the dirty log of `absent` anew on the members with what is known.
+    /// Starts the dirty log of a departure anew on the members with what is known. An earlier one
+    /// goes only after the new one is durable. `serial` tells it from every other.
     pub(crate) fn start(
-        absent: StoreIndex,
-        id: LogId,
+        away: Away,
+        serial: u64,
         members: Vec<(StoreIndex, Arc<dyn env::Dir>)>,
         known: &DirtySet,
     ) -> Result<DirtyLog, Failed> {
-        let name = DirtyLog::name(absent);
+        let name = format!("{}{serial:x}", away.prefix());
         let mut logs = Vec::new();
-        for (store, dir) in members {
-            let made = remove_log(&*dir, &name).and_then(|()| {
-                let options = Options {
-                    segment_bytes: SEGMENT_BYTES,
-                };
-                Ok(Log::create(dir, &name, id, options)?)
-            });
-            match made {
-                Ok(log) => logs.push((store, Arc::new(log))),
-                Err(error) => return Err(Failed(vec![(store, error)])),
+        for (store, dir) in &members {
+            let options = Options {
+                segment_bytes: SEGMENT_BYTES,
+            };
+            match Log::create(dir.clone(), &name, away.id(), options) {
+                Ok(log) => logs.push((*store, Arc::new(log))),
+                Err(error) => return Err(Failed(vec![(*store, error.into())])),
             }
         }
         let log = DirtyLog { name, logs };
-        log.append(known)?;
+        log.append(known, StoreMask(u64::MAX))?;
+        DirtyLog::remove_others(away.store, &members, Some(&log.name));
         Ok(log)
     }
 
-    /// Adds to it, durable when this returns.
-    pub(crate) fn append(&self, more: &DirtySet) -> Result<(), Failed> {
+    /// Adds to it on the stores that are among `members`, durable when this returns.
+    pub(crate) fn append(&self, more: &DirtySet, members: StoreMask) -> Result<(), Failed> {
         let mut records = vec![Record::Mark(more.mark)];
         let entries: Vec<_> = more.entries.iter().map(|(e, m)| (*e, *m)).collect();
         for part in entries.chunks(64) {
@@ -507,11 +563,11 @@ impl DirtyLog {
             records.push(Record::Touch(part.to_vec(), places));
         }
         records.extend(more.renames.iter().cloned().map(Record::Rename));
-        for (store, log) in &self.logs {
+        for (store, log) in self.logs.iter().filter(|(s, _)| members.has(*s)) {
             let write = || -> Result<(), JournalError> {
                 let mut last = None;
                 for (at, record) in records.iter().enumerate() {
-                    let sequence = log.append(0, &record.encode())?;
+                    let sequence = log.append(KIND, &record.encode())?;
                     if at % COMMIT_RECORDS == COMMIT_RECORDS - 1 {
                         log.commit(sequence)?;
                     }
@@ -534,10 +590,26 @@ impl DirtyLog {
             .all(|m| self.logs.iter().any(|(s, _)| *s == m))
     }
 
-    /// Removes it from the given stores.
-    pub(crate) fn remove(absent: StoreIndex, dirs: &[(StoreIndex, Arc<dyn env::Dir>)]) {
+    /// Removes every dirty log of `absent` but `keep` from the given stores.
+    pub(crate) fn remove_others(
+        absent: StoreIndex,
+        dirs: &[(StoreIndex, Arc<dyn env::Dir>)],
+        keep: Option<&str>,
+    ) {
+        let prefix = format!("dirty-{}-", absent.0);
         for (store, dir) in dirs {
-            if let Err(error) = remove_log(&**dir, &DirtyLog::name(absent)) {
+            let removed = dir.list().map_err(JournalError::from).and_then(|files| {
+                let names: BTreeSet<_> = files
+                    .iter()
+                    .filter(|f| f.starts_with(&prefix))
+                    .filter_map(|f| Some(f.split_once('.')?.0))
+                    .filter(|name| Some(*name) != keep)
+                    .collect();
+                names
+                    .into_iter()
+                    .try_for_each(|name| remove_log(&**dir, name))
+            });
+            if let Err(error) = removed {
                 tracing::warn!(store = store.0, %error, "an old dirty log could not be removed");
             }
         }

@@ -55,6 +55,11 @@ impl StoreMask {
     pub fn with(self, store: StoreIndex) -> StoreMask {
         StoreMask(self.0 | 1 << store.0)
     }
+    /// With all of `other`.
+    #[must_use]
+    pub fn with_all(self, other: StoreMask) -> StoreMask {
+        StoreMask(self.0 | other.0)
+    }
     /// Without `store`.
     #[must_use]
     pub fn without(self, store: StoreIndex) -> StoreMask {
@@ -161,7 +166,7 @@ impl Label {
             field("object", self.id.0.to_string()),
             field("home store", self.home.0.to_string()),
             field("copies on stores", copies.join(", ")),
-            field("set", format!("{:016x}...", self.set.swap_bytes())),
+            field("set", format!("{:016x}...", self.set)),
         ]
     }
 }

@@ -48,5 +48,10 @@ pub mod set;
 pub mod status;
 pub mod store;
 
+/// Records of the write-intent journal, for `holdfast inspect` and the fuzz targets.
+pub mod intent {
+    pub use crate::journal::text::{describe, recode};
+}
+
 pub use config::{Config, ConfigError};
 pub use engine::{Attach, AttachError, Candidate, Engine, EngineOptions, OpenError};

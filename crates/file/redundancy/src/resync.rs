@@ -72,6 +72,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) attributes: Vec<AttributeTask>,
     pub(crate) cleared_dirs: BTreeSet<ObjectId>,
     pub(crate) done_dirs: BTreeSet<ObjectId>,
+    /// Names of objects with several, whose other names may not be in place yet.
+    pub(crate) late_links: Vec<(Node, OsString, Wanted)>,
     /// What could not be found on the target by its place: for the next pass.
     pub(crate) left: DirtySet,
 }
@@ -111,6 +113,7 @@ impl<'a> Pass<'a> {
             attributes: Vec::new(),
             cleared_dirs: BTreeSet::new(),
             done_dirs: BTreeSet::new(),
+            late_links: Vec::new(),
             left: DirtySet::since(ObjectId(u64::MAX)),
         }
     }

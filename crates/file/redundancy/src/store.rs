@@ -143,6 +143,9 @@ pub trait StoreFile: Send + Sync {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize>;
     /// Writes all of `data` or fails, then perhaps with a prefix written.
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()>;
+    /// Begins to bring written content to the medium without waiting, where the store can: a
+    /// sync that follows waits less.
+    fn start_sync(&self) {}
     /// Makes content durable, and attributes unless `data_only`.
     fn sync(&self, data_only: bool) -> Result<()>;
     /// Sets the length.

@@ -4,6 +4,8 @@ extern crate holdfast_redundancy as redundancy;
 
 #[path = "../../../ground/codec/tests/support/corpus.rs"]
 mod corpus;
+#[path = "../../../../fuzz/checks/intent.rs"]
+mod intent;
 #[path = "../../../../fuzz/checks/label.rs"]
 mod label;
 #[path = "../../../../fuzz/checks/store_header.rs"]
@@ -17,4 +19,9 @@ fn labels() {
 #[test]
 fn store_headers() {
     corpus::replay("store_header", store_header::check);
+}
+
+#[test]
+fn intent_records() {
+    corpus::replay("intent", intent::check);
 }

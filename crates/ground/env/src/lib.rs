@@ -45,6 +45,7 @@ pub mod real;
 #[cfg(feature = "sim")]
 pub mod sim;
 pub mod umask;
+pub mod writeback;
 
 mod clock;
 mod rng;

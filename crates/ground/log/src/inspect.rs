@@ -1,7 +1,7 @@
 //! A segment as lines for people.
 
-use crate::SegmentHeader;
 use crate::scan::{Stop, scan};
+use crate::{Record, SegmentHeader, Sequence};
 use codec::{Corruption, Field, FrameKey};
 
 /// Most records listed one by one.
@@ -13,6 +13,17 @@ const RECORDS_SHOWN: usize = 1000;
 /// # Errors
 /// What is wrong with the header; damage further on is a line of the output.
 pub fn inspect(bytes: &[u8]) -> Result<Vec<Field>, Corruption> {
+    inspect_with(bytes, |_| None)
+}
+
+/// As [`inspect`], with what the log's owner says of each record at the end of its line.
+///
+/// # Errors
+/// As [`inspect`].
+pub fn inspect_with(
+    bytes: &[u8],
+    mut say: impl FnMut(&Record) -> Option<String>,
+) -> Result<Vec<Field>, Corruption> {
     let header = SegmentHeader::decode(bytes)?;
     let found = scan(
         bytes,
@@ -28,7 +39,7 @@ pub fn inspect(bytes: &[u8]) -> Result<Vec<Field>, Corruption> {
         field("records", found.frames.len()),
     ];
     for frame in found.frames.iter().take(RECORDS_SHOWN) {
-        let what = format!(
+        let mut what = format!(
             "kind {}, {} bytes{}",
             frame.header.kind,
             frame.payload.len(),
@@ -38,6 +49,14 @@ pub fn inspect(bytes: &[u8]) -> Result<Vec<Field>, Corruption> {
                 ""
             }
         );
+        let record = Record {
+            sequence: Sequence(frame.header.sequence),
+            kind: frame.header.kind,
+            payload: frame.payload.to_vec(),
+        };
+        if let Some(said) = say(&record) {
+            what = format!("{what}: {said}");
+        }
         lines.push(field(&format!("record {}", frame.header.sequence), what));
     }
     let end = match found.stop {

@@ -56,7 +56,7 @@ mod segments;
 pub use batch::PENDING_BYTES_MAX;
 pub use error::{LogError, Result};
 pub use group::Log;
-pub use inspect::inspect;
+pub use inspect::{inspect, inspect_with};
 pub use scan::{Scan, Stop, scan};
 pub use segment::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_VERSION, SegmentHeader};
 pub use segments::SPARE_SEGMENTS_MAX;

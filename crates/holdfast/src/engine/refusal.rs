@@ -31,6 +31,11 @@ pub fn open(error: &OpenError) -> Failure {
             "see what is left of it: `holdfast inspect STORE/.holdfast/store`\n\
              start without that store; later attach an empty directory in its place",
         ),
+        OpenError::Journal { .. } => (
+            Exit::StoreRefused,
+            "start the version of Holdfast that wrote it\n\
+             `holdfast inspect STORE/.holdfast/intent.*` prints its records",
+        ),
         OpenError::Store { .. } => (
             Exit::StorePath,
             "look at its disk: `dmesg`, `findmnt`\n\

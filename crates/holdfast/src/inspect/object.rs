@@ -24,7 +24,7 @@ pub(super) fn kind_of(sample: &Sample) -> Option<u16> {
     Some(u16::from_le_bytes(bytes))
 }
 
-fn finding(sample: &Sample, read: Result<Vec<Field>, Corruption>) -> Finding {
+pub(super) fn finding(sample: &Sample, read: Result<Vec<Field>, Corruption>) -> Finding {
     let mut finding = Finding::default();
     if sample.length > HEAD_BYTES_MAX {
         finding.field("shown", format_args!("the first {HEAD_BYTES_MAX} bytes"));

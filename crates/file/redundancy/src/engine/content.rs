@@ -39,6 +39,8 @@ impl Engine {
             {
                 return Ok(open.clone());
             }
+            // What is open for writing stays so: without a name it could not be opened again.
+            let write = write || before.as_ref().is_some_and(|o| o.write);
             let mut copies = self.copies_of(inode);
             if inode.is_nameless() {
                 // Without a name it is on no store that has joined since.
@@ -208,10 +210,19 @@ impl Engine {
         offset: u64,
         buffer: &mut [u8],
     ) -> Result<usize> {
+        self.on_first_file(inode, |file| file.read_at(offset, &mut *buffer))
+    }
+
+    /// Asks the deciding copy, or the next one where that fails.
+    pub(crate) fn on_first_file<R>(
+        &self,
+        inode: &Arc<Inode>,
+        mut ask: impl FnMut(&dyn StoreFile) -> Result<R>,
+    ) -> Result<R> {
         for _ in 0..=self.slots.len() {
             let open = self.open_copies(inode, false)?;
             let (index, file) = open.files.first().ok_or(Errno::IO)?;
-            match file.read_at(offset, buffer) {
+            match ask(&**file) {
                 Err(errno) if fault(errno) == Fault::Medium => self.fence_for(*index, errno)?,
                 other => return other,
             }
@@ -277,6 +288,9 @@ impl Engine {
     }
 
     /// Makes a file durable on every copy, and with it the directories above it on every member.
+    /// The copies get equal times only where somebody has seen them since the last write: asking
+    /// the file system below for a time makes it give the next write a new one, which costs each
+    /// sync a write of the inode. What nobody has seen is made equal by the next checkpoint.
     pub(crate) fn sync_content(&self, inode: &Arc<Inode>, data_only: bool) -> Result<()> {
         let _gate = self.begin()?;
         if inode.is_dir() {
@@ -286,8 +300,14 @@ impl Engine {
             return Ok(());
         }
         let open = self.open_copies(inode, true)?;
-        self.equal_times(inode, &open);
+        if !data_only && inode.has_seen_times() {
+            self.equal_times(inode, &open);
+        }
         let copies: Copies = open.files.to_vec();
+        // The copies that wait for their turn are on their way meanwhile.
+        for (_, file) in copies.iter().skip(1) {
+            file.start_sync();
+        }
         self.sync_dir_ops()?;
         self.on_all(&copies, |_, file| file.sync(data_only))
     }
@@ -365,8 +385,7 @@ impl Engine {
 
     /// Next data or hole, as the deciding copy has it.
     pub(crate) fn seek_content(&self, inode: &Arc<Inode>, offset: u64, hole: bool) -> Result<u64> {
-        let open = self.open_copies(inode, false)?;
-        open.files.first().ok_or(Errno::IO)?.1.seek(offset, hole)
+        self.on_first_file(inode, |file| file.seek(offset, hole))
     }
 
     /// Copies between files in pieces.

@@ -84,6 +84,7 @@ impl Engine {
         let decider = *copies.first().ok_or(Errno::IO)?;
         let inode = self.inodes.obtain(label, found.attr.kind);
         inode.set_hint(dir, name);
+        inode.see_times();
         inode.set_node(index, found.node);
         if decider == index {
             return Ok(Some((inode, found.attr)));
@@ -121,10 +122,14 @@ impl Engine {
     }
 
     /// Attributes of `inode` from the store that decides, or the next one where that fails.
-    pub(crate) fn attr_of(&self, inode: &Inode) -> Result<Attr> {
+    pub(crate) fn attr_of(&self, inode: &Arc<Inode>) -> Result<Attr> {
         for _ in 0..=self.slots.len() {
             let copies = self.copies_of(inode);
             let index = *copies.first().ok_or(Errno::IO)?;
+            inode.see_times();
+            if inode.is_nameless() && inode.kind == Kind::File {
+                return self.on_first_file(inode, |file| file.attr());
+            }
             let open = inode
                 .open_files()
                 .filter(|o| o.generation == self.generation());

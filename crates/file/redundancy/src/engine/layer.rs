@@ -32,7 +32,7 @@ impl Layer for Engine {
     }
 
     fn attr(&self, ino: Ino) -> Result<Attr> {
-        self.attr_of(&*self.inode(ino)?)
+        self.attr_of(&self.inode(ino)?)
     }
 
     fn set_attr(&self, _caller: &Caller, ino: Ino, change: &SetAttr) -> Result<Attr> {

@@ -3,7 +3,7 @@
 use super::{Engine, Membership};
 use crate::fanout::fanout;
 use crate::journal::dirty::{DirtySet, Place};
-use crate::journal::{DirtyLog, Failed, Journal, log_id};
+use crate::journal::{Away, DirtyLog, Failed, Journal, log_id};
 use crate::label::{ObjectId, StoreIndex, StoreMask};
 use crate::set::Header;
 use crate::set::header::{Departure, FILE_NAME};
@@ -76,13 +76,15 @@ impl Engine {
 
     fn leave(&self, membership: &mut Membership, store: StoreIndex, why: &str) -> Result<()> {
         let mut leaving = vec![(store, why.to_string())];
+        // Where several fail at once the half is that of the last membership that all had taken up.
+        let before = membership.header.members.count();
         while let Some((store, why)) = leaving.pop() {
             let members = self.members();
             if !members.has(store) {
                 continue;
             }
             let left = members.without(store);
-            if left.is_empty() || 2 * left.count() < membership.header.members.count() {
+            if left.is_empty() || 2 * left.count() < before {
                 self.set_read_only(format!(
                     "store {} failed ({why}) and fewer than half of the members would be left",
                     store.0
@@ -182,7 +184,7 @@ impl Engine {
             .into_iter()
             .map(|(s, store)| (s, store.system()))
             .collect();
-        DirtyLog::remove(index, &dirs);
+        DirtyLog::remove_others(index, &dirs, None);
         drop(membership);
         for (store, errno) in failed {
             self.fence_for(store, errno)?;
@@ -229,24 +231,26 @@ impl Engine {
         for other in absent {
             membership.dirty_logs.remove(&other);
             let known = membership.dirty[&other].clone();
-            let id = self.dirty_log_id(&membership.header, other);
+            let away = self.away(&membership.header, other);
             let mut dirs: Vec<_> = self
                 .member_stores()
                 .into_iter()
                 .map(|(s, store)| (s, store.system()))
                 .collect();
             dirs.push((index, dir.clone()));
-            let log = DirtyLog::start(other, id, dirs, &known).map_err(|_| Errno::IO)?;
+            let log = DirtyLog::start(away, self.random(), dirs, &known).map_err(|_| Errno::IO)?;
             membership.dirty_logs.insert(other, log);
         }
         Ok(())
     }
 
-    /// The id of the dirty log of `absent`: it changes with each departure, so that a log left
-    /// over from an earlier one is not taken for it.
-    pub(crate) fn dirty_log_id(&self, header: &Header, absent: StoreIndex) -> log::LogId {
-        let departure = header.stores[usize::from(absent.0)].1;
-        log_id(self.set.0, absent, 1 << 40 | departure.generation)
+    fn away(&self, header: &Header, store: StoreIndex) -> Away {
+        let generation = header.stores[usize::from(store.0)].1.generation;
+        Away {
+            set: self.set.0,
+            store,
+            generation,
+        }
     }
 
     /// Adds what a checkpoint is about to drop to what every absent store has not seen, durably.
@@ -269,18 +273,18 @@ impl Engine {
                 .is_some_and(|l| l.covers(members));
             let written = if kept {
                 match membership.dirty_logs.get(&store) {
-                    Some(log) => log.append(settled),
+                    Some(log) => log.append(settled, members),
                     None => Ok(()),
                 }
             } else {
-                let id = self.dirty_log_id(&membership.header, store);
+                let away = self.away(&membership.header, store);
                 let dirs: Vec<_> = self
                     .member_stores()
                     .into_iter()
                     .map(|(s, store)| (s, store.system()))
                     .collect();
                 let known = membership.dirty[&store].clone();
-                DirtyLog::start(store, id, dirs, &known).map(|log| {
+                DirtyLog::start(away, self.random(), dirs, &known).map(|log| {
                     membership.dirty_logs.insert(store, log);
                 })
             };

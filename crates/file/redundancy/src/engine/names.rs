@@ -231,6 +231,7 @@ impl Engine {
             return Err(Errno::ISDIR);
         }
         self.touch_names(dir)?;
+        self.settle_renames(&inode)?;
         self.pin(&inode, &attr)?;
         self.on_each(&self.copies_of(&inode), |index, store| {
             store.unlink(&self.node_on(dir, index)?, name)
@@ -242,6 +243,9 @@ impl Engine {
     /// Before a name of `inode` goes: what must stay reachable without it is made so.
     pub(crate) fn pin(&self, inode: &Arc<Inode>, attr: &Attr) -> Result<()> {
         if attr.nlink > 1 {
+            // A store that loses this change finds the object by what the journal says of it:
+            // its other names may be in directories that have not changed.
+            self.touch(inode, Entry::Attributes(inode.id), 0xff)?;
             for index in self.copies_of(inode) {
                 if let Err(errno) = self.node_on(inode, index) {
                     self.fence_for(index, errno)?;

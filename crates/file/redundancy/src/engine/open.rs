@@ -3,7 +3,7 @@
 use super::{DirOps, Engine, EngineOptions, Membership, Slot, keeper};
 use crate::inode::{Inode, InodeTable};
 use crate::journal::dirty::DirtySet;
-use crate::journal::{DirtyLog, Journal, log_id, open_log};
+use crate::journal::{Away, DirtyLog, Journal, JournalError, RecordError, log_id, open_log};
 use crate::label::{Label, ObjectId, StoreIndex, StoreMask};
 use crate::set::header::{Departure, FILE_NAME};
 use crate::set::{Header, HeaderError, Presence, RefuseReason, SetId, StoreId, Tenure, assemble};
@@ -79,6 +79,14 @@ pub enum OpenError {
         /// What is wrong.
         source: HeaderError,
     },
+    /// A journal was written by another version: what is active is not known to this one.
+    #[error("the journal of {path} cannot be used: {why}")]
+    Journal {
+        /// The store.
+        path: String,
+        /// Which record, and why.
+        why: String,
+    },
     /// A store failed.
     #[error("{path} failed while {doing}: {errno}")]
     Store {
@@ -131,6 +139,7 @@ fn create(
         copies: options.copies,
         created_s: env::wall_time().seconds,
         mount_count: 0,
+        pending_starts: 0,
         members: StoreMask::first(candidates.len()),
         history: vec![Tenure {
             generation: 1,
@@ -178,6 +187,7 @@ fn create(
 struct Start {
     header: Header,
     present: StoreMask,
+    behind: StoreMask,
     places: Vec<Option<usize>>,
     outside: Vec<(StoreIndex, Result<(), RefuseReason>)>,
 }
@@ -211,6 +221,7 @@ fn judge(
         return Ok(Start {
             header,
             present,
+            behind: StoreMask::default(),
             places,
             outside: Vec::new(),
         });
@@ -261,6 +272,7 @@ fn judge(
     Ok(Start {
         header: assembly.header,
         present: assembly.present,
+        behind: assembly.behind,
         places,
         outside,
     })
@@ -303,6 +315,7 @@ impl Engine {
         let Start {
             mut header,
             present,
+            behind,
             places,
             outside,
         } = start;
@@ -313,7 +326,17 @@ impl Engine {
             let candidate = candidate.and_then(|c| candidates.get_mut(c)?.take());
             slots.push(slot(index, candidate, present, &outside));
         }
-        let (logs, active) = read_journals(&header, present, &slots);
+        let (logs, active) = read_journals(&header, present, &slots)?;
+        for index in behind.iter() {
+            let written = slots[usize::from(index.0)].store.read().as_ref().map(|s| {
+                s.system()
+                    .replace(FILE_NAME, &header.for_store(index).encode())
+            });
+            if let Some(Err(errno)) = written {
+                // The write of the next header fails, too, and fences it.
+                tracing::warn!(store = index.0, %errno, "its header cannot be brought up to date");
+            }
+        }
         let mut dirty = BTreeMap::new();
         for index in StoreMask::first(slots.len()).minus(present).iter() {
             let departure = &mut header.stores[usize::from(index.0)].1;
@@ -333,6 +356,7 @@ impl Engine {
             header.advance(present, rng.clone().next_u64());
         }
         header.mount_count += 1;
+        header.pending_starts = header.pending_starts.saturating_add(1);
         let root = Arc::new(Inode::new(
             Label {
                 id: ObjectId::ROOT,
@@ -378,9 +402,19 @@ impl Engine {
 
     /// The first writes of a start: headers, then recovery, then a fresh journal.
     fn begin_mount(&self, active: &DirtySet) -> mount::Result<()> {
-        let header = self.membership.lock().header.clone();
-        for (store, errno) in self.write_headers(&header, self.members()) {
-            self.fence_for(store, errno)?;
+        // First every member learns of the start, then that all have: what is changed later is
+        // never changed behind the back of a member that seems to belong to this start.
+        for served in [false, true] {
+            let header = {
+                let mut membership = self.membership.lock();
+                if served {
+                    membership.header.pending_starts = 0;
+                }
+                membership.header.clone()
+            };
+            for (store, errno) in self.write_headers(&header, self.members()) {
+                self.fence_for(store, errno)?;
+            }
         }
         if !active.is_empty() || active.is_everything() {
             tracing::info!(
@@ -450,13 +484,17 @@ fn slot(
     }
 }
 
+/// The members' logs, and what they say was active.
+type Journals = (Vec<(StoreIndex, Arc<Log>)>, DirtySet);
+
 /// The members' journals, opened, and all that any of them says was active. Each record is on
-/// every member, so one journal that can be read is enough; with none everything is compared.
+/// every member, so one journal that can be read is enough; with none everything is compared. One
+/// that another version wrote is not replaced: the start is refused.
 fn read_journals(
     header: &Header,
     present: StoreMask,
     slots: &[Slot],
-) -> (Vec<(StoreIndex, Arc<Log>)>, DirtySet) {
+) -> Result<Journals, OpenError> {
     let mut logs = Vec::new();
     let mut active: Option<DirtySet> = None;
     for index in present.iter() {
@@ -473,9 +511,15 @@ fn read_journals(
                 }
                 logs.push((index, log));
             }
+            Err(JournalError::Record(why @ RecordError::Kind { .. })) => {
+                return Err(OpenError::Journal {
+                    path: slot.path.lock().clone(),
+                    why: why.to_string(),
+                });
+            }
             Err(error) => {
                 tracing::warn!(store = index.0, %error, "its journal cannot be read; a new one is made");
-                match Journal::create_log(store.system(), id) {
+                match Journal::replace_log(store.system(), id) {
                     Ok(log) => logs.push((index, log)),
                     // The first write to it fences the store.
                     Err(error) => {
@@ -489,7 +533,7 @@ fn read_journals(
         tracing::error!("no journal can be read; everything is compared");
         DirtySet::everything()
     });
-    (logs, active)
+    Ok((logs, active))
 }
 
 fn read_dirty(
@@ -499,13 +543,16 @@ fn read_dirty(
     slots: &[Slot],
     set: &mut DirtySet,
 ) {
-    let departure = header.stores[usize::from(absent.0)].1;
-    let id = log_id(header.set.0, absent, 1 << 40 | departure.generation);
+    let away = Away {
+        set: header.set.0,
+        store: absent,
+        generation: header.stores[usize::from(absent.0)].1.generation,
+    };
     for index in present.iter() {
         let Some(store) = slots[usize::from(index.0)].store.read().clone() else {
             continue;
         };
-        match DirtyLog::read(&store.system(), absent, id) {
+        match DirtyLog::read(&store.system(), away) {
             Ok(Some(known)) => set.merge(&known),
             Ok(None) => {}
             Err(error) => {

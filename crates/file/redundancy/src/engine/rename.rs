@@ -44,6 +44,10 @@ impl Engine {
         }
         self.touch_names(from.dir)?;
         self.touch_names(to.dir)?;
+        self.settle_renames(&moving)?;
+        if let Some((target, _)) = &target {
+            self.settle_renames(target)?;
+        }
         match target {
             Some((target, _)) if flags.contains(RenameFlags::EXCHANGE) => {
                 self.exchange(from, to, &moving, &target)?;
@@ -121,11 +125,14 @@ impl Engine {
             store.rename(&source, from.name, &dir, to.name, RenameFlags::empty())
         })?;
         let left = self.all_copies(target).minus(self.all_copies(moving));
-        if !left.is_empty() {
-            let left: Stores = left.iter().collect();
-            self.on_each(&left, |index, store| {
-                store.unlink(&self.node_on(to.dir, index)?, to.name)
-            })?;
+        // The rename is done: a store that cannot take the replaced name away is behind it.
+        for index in left.iter() {
+            let removed = self
+                .store(index)
+                .and_then(|store| store.unlink(&self.node_on(to.dir, index)?, to.name));
+            if let Err(errno) = removed {
+                self.fence_for(index, errno)?;
+            }
         }
         self.lost_name(target, target_attr, to.dir, to.name);
         self.moved(from, to, moving);
@@ -158,6 +165,21 @@ impl Engine {
         self.moved(from, to, moving);
         self.moved(to, from, target);
         Ok(())
+    }
+
+    /// Before the names of an object change: see [`crate::journal::Journal::settle_renames`].
+    pub(crate) fn settle_renames(&self, inode: &Inode) -> Result<()> {
+        for _ in 0..=self.slots.len() {
+            match self.journal.settle_renames(inode.id) {
+                Ok(()) => return Ok(()),
+                Err(Failed(stores)) => {
+                    for (store, error) in stores {
+                        self.fence(store, &format!("its journal cannot be written: {error}"))?;
+                    }
+                }
+            }
+        }
+        Err(Errno::IO)
     }
 
     fn write_down(

@@ -175,7 +175,11 @@ impl DirtySet {
         if let Some((Entry::Tail(_, number), _)) = tail {
             let start = u64::from(*number) * REGION_BYTES;
             ranges.retain(|r| r.0 < start);
-            ranges.push((start, length.max(start)));
+            let end = length.max(start);
+            match ranges.last_mut() {
+                Some(last) if last.1 >= start => last.1 = last.1.max(end),
+                _ => ranges.push((start, end)),
+            }
         }
         ranges
     }
@@ -193,3 +197,6 @@ pub(crate) fn regions(offset: u64, length: u64) -> impl Iterator<Item = (u32, u8
         (region as u32, mask)
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,7 @@ pub(crate) const CONFLICT: &str = "conflict-";
 const FILES_MAX: usize = 1024;
 
 /// Name in the aside directory of an object that may come back in this pass.
-fn aside_name(id: ObjectId) -> OsString {
+pub(crate) fn aside_name(id: ObjectId) -> OsString {
     OsString::from(format!("{:016x}", id.0))
 }
 
@@ -37,6 +37,28 @@ impl Pass<'_> {
     /// Makes the names of every dirty directory equal: first what is wrong goes aside everywhere,
     /// then what is missing comes, from aside where it was only moved.
     pub(crate) fn names(&mut self) -> Result<()> {
+        self.place_names()?;
+        // Every directory is in its place now: another name of the object can be found there, or
+        // the object is new on the target.
+        for (dir, name, want) in std::mem::take(&mut self.late_links) {
+            let store = self.target.1.clone();
+            let (node, fresh) = match self.engine.look(&*store, &dir, &name)? {
+                Some((found, label)) if label.id == want.label.id => (found.node, false),
+                _ => match self.bring(&dir, &name, &want, true) {
+                    Err(Errno::STALE | Errno::NOENT) if self.is_gone(&want) => continue,
+                    Ok(Some(brought)) => brought,
+                    Ok(None) => continue,
+                    Err(errno) => return Err(errno),
+                },
+            };
+            if (fresh || self.is_new(want.label.id)) && want.source.0 != self.target.0 {
+                self.compare(&want, node)?;
+            }
+        }
+        self.flush_files()
+    }
+
+    fn place_names(&mut self) -> Result<()> {
         let mut dirs = self.dirty_dirs()?;
         for dir in &dirs {
             self.pace.check()?;
@@ -262,19 +284,31 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// An object without a label was never acknowledged: it goes where it is empty, else it is
-    /// not ours to judge and stays.
+    /// An object without a label was never acknowledged: it goes where it is empty. Else it is not
+    /// ours to judge, and is kept aside so that it stands in nobody's way.
     fn clear_unfinished(&self, dir: &Node, name: &OsStr, attr: &mount::Attr) -> Result<()> {
         let store = &self.target.1;
         let removed = match attr.kind {
             Kind::Dir => store.remove_dir(dir, name),
-            Kind::File if attr.size > 0 => return Ok(()),
+            Kind::File if attr.size > 0 => Err(Errno::NOTEMPTY),
             _ => store.unlink(dir, name),
         };
         match removed {
-            Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(()),
+            Err(Errno::NOTEMPTY | Errno::EXIST) => self.put_foreign_aside(dir, name),
             other => other,
         }
+    }
+
+    fn put_foreign_aside(&self, dir: &Node, name: &OsStr) -> Result<()> {
+        let store = &self.target.1;
+        let kept = OsString::from(format!("foreign-{:016x}", self.engine.random()));
+        tracing::warn!(
+            store = self.target.0.0,
+            name = %name.display(),
+            kept = %kept.display(),
+            "an object that is not Holdfast's is kept in .holdfast/aside"
+        );
+        store.rename(dir, name, &store.aside()?, &kept, RenameFlags::NOREPLACE)
     }
 
     fn put_aside(&self, dir: &Node, name: &OsStr, id: ObjectId, is_dir: bool) -> Result<()> {
@@ -333,10 +367,16 @@ impl Pass<'_> {
                         }
                     }
                 }
-                _ => match self.bring(target, name, want) {
+                _ => match self.bring(target, name, want, false) {
+                    Ok(Some(brought)) => brought,
+                    Ok(None) => {
+                        self.late_links
+                            .push((target.clone(), name.clone(), want.clone()));
+                        continue;
+                    }
                     // Removed meanwhile; what removed it is in the next dirty set.
                     Err(Errno::STALE | Errno::NOENT) if self.is_gone(want) => continue,
-                    other => other?,
+                    Err(errno) => return Err(errno),
                 },
             };
             let differs = fresh || self.is_new(want.label.id);
@@ -457,7 +497,14 @@ impl Pass<'_> {
     }
 
     /// Brings one object: from aside, by a link to another name of it, or made anew (`true`).
-    fn bring(&mut self, dir: &Node, name: &OsStr, want: &Wanted) -> Result<(Node, bool)> {
+    /// `None` where it has several names and none is known here yet: it is made only `late`.
+    fn bring(
+        &mut self,
+        dir: &Node,
+        name: &OsStr,
+        want: &Wanted,
+        late: bool,
+    ) -> Result<Option<(Node, bool)>> {
         let store = self.target.1.clone();
         let is_dir = want.kind == Kind::Dir;
         let aside = store.aside()?;
@@ -471,10 +518,10 @@ impl Pass<'_> {
             } else {
                 store.link(&found.node, dir, name)?;
             }
-            return Ok((found.node, false));
+            return Ok(Some((found.node, false)));
         }
         if is_dir && let Some(node) = self.move_dir(want.label.id, dir, name)? {
-            return Ok((node, false));
+            return Ok(Some((node, false)));
         }
         // Another name of it may be on the target, in a directory that has not changed.
         if !is_dir
@@ -483,7 +530,10 @@ impl Pass<'_> {
             && self.is_object(&node, want.label.id)
         {
             store.link(&node, dir, name)?;
-            return Ok((node, false));
+            return Ok(Some((node, false)));
+        }
+        if !is_dir && want.links > 1 && !late {
+            return Ok(None);
         }
         let source = self.voter(want.source.0)?.clone();
         let attr = source.attr(&want.source.1)?;
@@ -492,7 +542,7 @@ impl Pass<'_> {
             && let Some(node) = self.locate_target(want.label.id, want.source.0)?
         {
             store.link(&node, dir, name)?;
-            return Ok((node, false));
+            return Ok(Some((node, false)));
         }
         let link;
         let object = match want.kind {
@@ -516,7 +566,7 @@ impl Pass<'_> {
         if is_dir || want.links > 1 {
             self.met.insert(want.label.id, made.node.clone());
         }
-        Ok((made.node, true))
+        Ok(Some((made.node, true)))
     }
 
     fn is_gone(&self, want: &Wanted) -> bool {
@@ -539,8 +589,7 @@ impl Pass<'_> {
         if let Some(label) = self.engine.label_of(&found) {
             return self.put_aside(dir, name, label.id, found.attr.kind == Kind::Dir);
         }
-        let kept = OsString::from(format!("foreign-{:016x}", self.engine.random()));
-        store.rename(dir, name, &store.aside()?, &kept, RenameFlags::NOREPLACE)
+        self.put_foreign_aside(dir, name)
     }
 
     /// Deletes what was put aside and has not come back. What lost a conflict and what is not

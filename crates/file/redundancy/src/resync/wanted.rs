@@ -1,5 +1,6 @@
 //! What directories are to hold, decided from what the voters have.
 
+use super::apply::aside_name;
 use super::locate::{by_place, descend, path_of};
 use super::{Decided, Names, Voters, Wanted, decider};
 use crate::engine::Engine;
@@ -71,14 +72,35 @@ struct Survey<'a> {
     dirty: &'a DirtySet,
     /// Directories and the voters on which they were looked at.
     scanned: BTreeMap<ObjectId, StoreMask>,
-    seen: Vec<Seen>,
+    seen: BTreeMap<ObjectId, Vec<Seen>>,
+    /// What an interrupted recovery has left aside: the voters that have it there do not know
+    /// where it belongs.
+    aside: BTreeMap<ObjectId, Nodes>,
 }
 
 impl Survey<'_> {
+    fn look_aside(&mut self) -> Result<()> {
+        for (index, store) in self.voters {
+            for (name, found, label) in labelled(self.engine, &**store, &store.aside()?)? {
+                if name == aside_name(label.id) {
+                    let nodes = self.aside.entry(label.id).or_default();
+                    nodes.push((*index, found.node));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_aside(&self, id: ObjectId, voter: StoreIndex) -> bool {
+        let nodes = self.aside.get(&id);
+        nodes.is_some_and(|nodes| nodes.iter().any(|(s, _)| *s == voter))
+    }
+
     /// Scans a directory and, below it, what is new or was moved there.
     fn scan(&mut self, dir: ObjectId, nodes: Nodes) -> Result<()> {
         let mut queue = vec![(dir, nodes)];
-        while let Some((dir, nodes)) = queue.pop() {
+        while let Some((dir, mut nodes)) = queue.pop() {
+            nodes.extend(self.aside.get(&dir).cloned().unwrap_or_default());
             let mut below: BTreeMap<ObjectId, Nodes> = BTreeMap::new();
             let mut looked = 0;
             for (index, node) in nodes {
@@ -101,7 +123,7 @@ impl Survey<'_> {
                         let nodes = below.entry(label.id).or_default();
                         nodes.push((index, found.node.clone()));
                     }
-                    self.seen.push(Seen {
+                    self.seen.entry(label.id).or_default().push(Seen {
                         spot: (dir, name),
                         voter: index,
                         label,
@@ -162,16 +184,54 @@ impl Survey<'_> {
         Ok(nodes)
     }
 
-    fn has(&self, spot: &Spot, id: ObjectId) -> bool {
-        self.seen
+    fn seen(&self, id: ObjectId) -> &[Seen] {
+        self.seen.get(&id).map_or(&[], Vec::as_slice)
+    }
+
+    fn has_on(&self, spot: &Spot, id: ObjectId, voter: StoreIndex) -> bool {
+        let mut spots = self.seen(id).iter();
+        spots.any(|s| s.voter == voter && s.spot == *spot)
+    }
+
+    /// The voter whose names of an object count.
+    fn decider_of_id(&self, id: ObjectId) -> Option<StoreIndex> {
+        let spots = self.seen(id);
+        let first = spots.first()?;
+        if first.kind == Kind::Dir {
+            return spots.iter().map(|s| s.voter).min();
+        }
+        self.decider_of(&first.label, spots)
+    }
+
+    /// Whether every voter that is to have the object has it there: the state is as a sync or
+    /// an undisturbed change leaves it.
+    fn is_complete(&self, spot: &Spot, id: ObjectId) -> bool {
+        let Some(first) = self.seen(id).first() else {
+            return false;
+        };
+        let is_dir = first.kind == Kind::Dir;
+        self.voters
             .iter()
-            .any(|s| s.spot == *spot && s.label.id == id)
+            .map(|(s, _)| *s)
+            .filter(|s| is_dir || first.label.copies.has(*s))
+            .all(|voter| {
+                self.seen(id)
+                    .iter()
+                    .any(|s| s.voter == voter && s.spot == *spot)
+            })
     }
 
     /// The voter whose names of a file count: its decider, where that has it anywhere or was
     /// looked at in every directory where another has it; else the next one that has it.
-    fn decider_of(&self, label: &Label, spots: &[&Seen]) -> Option<StoreIndex> {
+    fn decider_of(&self, label: &Label, spots: &[Seen]) -> Option<StoreIndex> {
         let decider = decider(self.voters, label, false)?;
+        if self.is_aside(label.id, decider) && !spots.iter().any(|s| s.voter == decider) {
+            return spots
+                .iter()
+                .map(|s| s.voter)
+                .filter(|v| label.copies.has(*v))
+                .min();
+        }
         let looked = |dir: &ObjectId| self.scanned.get(dir).is_some_and(|m| m.has(decider));
         let has = spots.iter().any(|s| s.voter == decider);
         if has || spots.iter().all(|s| looked(&s.spot.0)) {
@@ -192,8 +252,10 @@ pub(crate) fn decide(engine: &Engine, voters: &Voters, dirty: &DirtySet) -> Resu
         voters,
         dirty,
         scanned: BTreeMap::new(),
-        seen: Vec::new(),
+        seen: BTreeMap::new(),
+        aside: BTreeMap::new(),
     };
+    survey.look_aside()?;
     let dirs: Vec<ObjectId> = dirty
         .entries
         .keys()
@@ -231,105 +293,141 @@ type Claims = BTreeMap<Spot, BTreeSet<ObjectId>>;
 /// Where each object is to be: a file where its decider has it, a directory where the lowest voter
 /// that has it anywhere does.
 fn claims(survey: &Survey<'_>) -> Claims {
-    let mut lowest: BTreeMap<ObjectId, StoreIndex> = BTreeMap::new();
-    for seen in survey.seen.iter().filter(|s| s.kind == Kind::Dir) {
-        let store = lowest.entry(seen.label.id).or_insert(seen.voter);
-        *store = (*store).min(seen.voter);
-    }
-    let mut files: BTreeMap<ObjectId, Vec<&Seen>> = BTreeMap::new();
-    for seen in survey.seen.iter().filter(|s| s.kind != Kind::Dir) {
-        files.entry(seen.label.id).or_default().push(seen);
-    }
-    let deciders: BTreeMap<ObjectId, Option<StoreIndex>> = files
-        .iter()
-        .filter_map(|(id, spots)| Some((*id, survey.decider_of(&spots.first()?.label, spots))))
-        .collect();
     let mut claims = Claims::new();
-    for seen in &survey.seen {
-        let id = seen.label.id;
-        let decides = if seen.kind == Kind::Dir {
-            lowest.get(&id) == Some(&seen.voter)
-        } else {
-            deciders.get(&id) == Some(&Some(seen.voter))
-        };
-        if decides {
-            claims.entry(seen.spot.clone()).or_default().insert(id);
+    for (id, spots) in &survey.seen {
+        let decides = survey.decider_of_id(*id);
+        for seen in spots.iter().filter(|s| Some(s.voter) == decides) {
+            claims.entry(seen.spot.clone()).or_default().insert(*id);
         }
     }
     claims
 }
 
-/// Completes a rename that any voter has done, unless the mover has moved on since.
+/// Lets the names of an object on one voter stand for all of its names.
+fn follow(survey: &Survey<'_>, claims: &mut Claims, id: ObjectId, voter: StoreIndex) {
+    for seen in survey.seen(id) {
+        if let Some(ids) = claims.get_mut(&seen.spot) {
+            ids.remove(&id);
+        }
+    }
+    for seen in survey.seen(id).iter().filter(|s| s.voter == voter) {
+        claims.entry(seen.spot.clone()).or_default().insert(id);
+    }
+}
+
+/// Completes a rename that was under way: where a voter has done it, as that voter has it; where
+/// none has but the object at the target is gone already, by moving the mover. A rename whose
+/// mover has moved on is not in the journal any more.
 fn roll_forward(survey: &Survey<'_>, claims: &mut Claims, rename: &Rename) {
     let from: Spot = (
         rename.from,
         OsStr::from_bytes(&rename.from_name).to_os_string(),
     );
     let to: Spot = (rename.to, OsStr::from_bytes(&rename.to_name).to_os_string());
-    if !survey.has(&to, rename.moving) {
+    let (moving, target) = (rename.moving, rename.target);
+    let has = |id, spot: &Spot, voter| survey.has_on(spot, id, voter);
+    let voters = || survey.voters.iter().map(|(voter, _)| *voter);
+    let done: Vec<StoreIndex> = voters().filter(|v| has(moving, &to, *v)).collect();
+    let Some(decides) = survey.decider_of_id(moving) else {
         return;
-    }
-    let elsewhere = |claims: &Claims, id| {
-        claims
-            .iter()
-            .any(|(spot, ids)| *spot != from && *spot != to && ids.contains(&id))
     };
-    if elsewhere(claims, rename.moving) {
+    if done.is_empty() {
+        if !has(moving, &from, decides) {
+            return;
+        }
+        // Not done anywhere: undone where what was to be replaced is left somewhere.
+        let left = voters().any(|v| has(target, &to, v));
+        let stays = if left { target } else { moving };
+        if !left && let Some(ids) = claims.get_mut(&from) {
+            ids.remove(&moving);
+        }
+        claims.entry(to).or_default().insert(stays);
         return;
     }
-    // The one that came in exchange may have moved on, too.
-    let comes_back = rename.exchange && !elsewhere(claims, rename.target);
-    if let Some(ids) = claims.get_mut(&from) {
-        ids.remove(&rename.moving);
+    if !has(moving, &to, decides) {
+        if !has(moving, &from, decides) {
+            return;
+        }
+        follow(survey, claims, moving, done[0]);
     }
-    let at_target = claims.entry(to.clone()).or_default();
-    at_target.remove(&rename.target);
-    at_target.insert(rename.moving);
-    if comes_back {
-        claims.entry(from).or_default().insert(rename.target);
+    // The other object: as it is on a voter that has done the rename and holds a copy of it.
+    let target_decides = survey.decider_of_id(target);
+    if !target_decides.is_some_and(|v| has(target, &to, v)) {
+        return;
+    }
+    let holds = |v: &StoreIndex| {
+        let first = survey.seen(target).first();
+        first.is_some_and(|s| s.kind == Kind::Dir || s.label.copies.has(*v))
+    };
+    match done.iter().find(|v| holds(v)) {
+        Some(voter) => follow(survey, claims, target, *voter),
+        None => {
+            if let Some(ids) = claims.get_mut(&to) {
+                ids.remove(&target);
+            }
+            if rename.exchange {
+                claims.entry(from).or_default().insert(target);
+            }
+        }
     }
 }
 
 fn names(survey: &Survey<'_>, claims: Claims) -> Decided {
+    let mut holders: BTreeMap<Spot, ObjectId> = BTreeMap::new();
+    let mut losers = BTreeSet::new();
+    for (spot, ids) in claims {
+        // What is whole comes first. Else ids grow with time: the younger object was made after
+        // the older one had left the name.
+        let whole = ids.iter().rev().find(|id| survey.is_complete(&spot, **id));
+        let Some(id) = whole.or(ids.last()).copied() else {
+            continue;
+        };
+        losers.extend(ids.into_iter().filter(|i| *i != id));
+        holders.insert(spot, id);
+    }
+    let kept: BTreeSet<ObjectId> = holders.values().copied().collect();
+    losers.retain(|id| !kept.contains(id));
+    // Who lost its name may have another one already, on a voter that is further on.
+    losers.retain(|id| {
+        let free = survey
+            .seen(*id)
+            .iter()
+            .find(|s| !holders.contains_key(&s.spot));
+        if let Some(seen) = free {
+            holders.insert(seen.spot.clone(), *id);
+            return false;
+        }
+        tracing::warn!(
+            id = id.0,
+            "two objects claimed one name after a crash; one is kept aside"
+        );
+        true
+    });
     let mut decided = Decided {
         names: survey
             .scanned
             .keys()
             .map(|dir| (*dir, Names::new()))
             .collect(),
-        losers: BTreeSet::new(),
+        losers,
     };
-    let mut kept = BTreeSet::new();
-    for ((dir, name), ids) in claims {
-        // Ids grow with time: the younger object was made after the older one had left the name.
-        let Some(id) = ids.last().copied() else {
-            continue;
-        };
-        kept.insert(id);
-        if ids.len() > 1 {
-            decided
-                .losers
-                .extend(ids.iter().copied().filter(|i| *i != id));
-            tracing::warn!(
-                name = %name.display(),
-                kept = id.0,
-                "two objects claimed one name after a crash; the older one is kept aside"
-            );
-        }
+    for ((dir, name), id) in holders {
         if let Some(wanted) = wanted(survey, id) {
             decided.names.entry(dir).or_default().insert(name, wanted);
         }
     }
-    decided.losers.retain(|id| !kept.contains(id));
     decided
 }
 
 /// The object with its source: the decider's copy, or any where the decider does not have it.
 fn wanted(survey: &Survey<'_>, id: ObjectId) -> Option<Wanted> {
-    let mut of_id = survey.seen.iter().filter(|s| s.label.id == id).peekable();
-    let first = *of_id.peek()?;
+    let spots = survey.seen(id);
+    let first = spots.first()?;
     let decides = decider(survey.voters, &first.label, first.kind == Kind::Dir);
-    let source = of_id.find(|s| Some(s.voter) == decides).unwrap_or(first);
+    let source = spots
+        .iter()
+        .find(|s| Some(s.voter) == decides)
+        .unwrap_or(first);
     Some(Wanted {
         label: source.label,
         kind: source.kind,

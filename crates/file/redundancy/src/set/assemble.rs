@@ -4,7 +4,8 @@
 //! # Invariants
 //! - A membership M is left for a smaller one M' only where 2 |M'| >= |M|.
 //! - A set starts from membership M only where 2 |present of M| > |M|, or where the operator names
-//!   the missing ones as gone.
+//!   the missing ones as gone; and, while the header of M may not have reached all of M, only where
+//!   the same holds for the membership before it.
 //!
 //! So the stores that may start and the stores that may have gone on always share one, and that
 //! one has the newest generation. Two copies never vote.
@@ -83,6 +84,10 @@ pub struct Assembly {
     pub header: Header,
     /// Members that are there.
     pub present: StoreMask,
+    /// Members among those whose header is one tenure or one start behind, because its writing was
+    /// interrupted. They get [`Assembly::header`] before a newer one is written anywhere: a store
+    /// two behind would no longer be taken for a member.
+    pub behind: StoreMask,
     /// Members that are not there.
     pub missing: StoreMask,
     /// For each candidate its place and whether it takes part as a member.
@@ -92,10 +97,11 @@ pub struct Assembly {
 }
 
 /// Whether `header` may stand for a member of `newest`: at the same tenure, or one behind where
-/// the newest had not yet been written to all of its members.
-fn current(header: &Header, newest: &Header) -> bool {
+/// the newest had not yet been written to all of its members; and not from before the last start
+/// that may have changed something.
+fn current(header: &Header, newest: &Header, last_served: u64) -> bool {
     let behind = newest.history.get(1).copied() == Some(header.tenure());
-    (header.tenure() == newest.tenure() || behind) && header.mount_count + 1 >= newest.mount_count
+    (header.tenure() == newest.tenure() || behind) && header.mount_count >= last_served
 }
 
 /// Judges a store that is not a member: `Ok` where it may come back through its dirty map.
@@ -139,12 +145,16 @@ pub fn assemble(found: &[Presence], gone: StoreMask) -> Result<Assembly, RefuseR
             _ => None,
         })
     };
+    // The mount count comes first: a tenure whose writing a crash cut may have been given up by a
+    // later start that did not see it.
     let (_, newest) = headers()
-        .max_by_key(|(_, h)| (h.tenure().generation, h.mount_count))
+        .max_by_key(|(_, h)| (h.mount_count, h.tenure().generation))
         .ok_or(RefuseReason::NoHeader)?;
+    let last_served = headers().map(|(_, h)| h.last_served()).max().unwrap_or(0);
     let mut assembly = Assembly {
         header: newest.clone(),
         present: StoreMask::default(),
+        behind: StoreMask::default(),
         missing: StoreMask::default(),
         places: vec![None; found.len()],
         outside: Vec::new(),
@@ -156,7 +166,7 @@ pub fn assemble(found: &[Presence], gone: StoreMask) -> Result<Assembly, RefuseR
                 .unwrap_or(RefuseReason::NoHeader);
             return Err(reason);
         }
-        let member = newest.members.has(header.index) && current(header, newest);
+        let member = newest.members.has(header.index) && current(header, newest, last_served);
         if header.tenure().generation == newest.tenure().generation
             && header.tenure() != newest.tenure()
         {
@@ -176,6 +186,9 @@ pub fn assemble(found: &[Presence], gone: StoreMask) -> Result<Assembly, RefuseR
         }
         assembly.present = assembly.present.with(header.index);
         assembly.places[candidate] = Some(header.index);
+        if header.tenure() != newest.tenure() || header.mount_count != newest.mount_count {
+            assembly.behind = assembly.behind.with(header.index);
+        }
     }
     assembly.missing = newest.members.minus(assembly.present);
     let unexplained = newest.members.minus(gone.minus(assembly.present));
@@ -190,5 +203,36 @@ pub fn assemble(found: &[Presence], gone: StoreMask) -> Result<Assembly, RefuseR
             members: newest.members.count(),
         });
     }
+    // A tenure that all of its members have was taken up; nothing older can start without them.
+    let taken_up = assembly.present == newest.members && assembly.behind.is_empty();
+    let before = newest.members.with_all(unsettled(newest));
+    let before = before.minus(gone.minus(assembly.present));
+    if !taken_up && 2 * assembly.present.count() <= before.count() {
+        return Err(RefuseReason::NoMajority {
+            present: assembly.present.count(),
+            members: before.count(),
+        });
+    }
     Ok(assembly)
 }
+
+/// The stores that left with the newest tenure, as long as its writing may have been interrupted:
+/// then the membership before it can still start, and this one has to share a store with it. A
+/// start that found enough of them writes a header with a later mount count only after all that
+/// are present have the tenure; from then on it is settled.
+fn unsettled(newest: &Header) -> StoreMask {
+    let left = |index: &StoreIndex| {
+        let departure = newest.stores[usize::from(index.0)].1;
+        departure.generation != 0
+            && departure.generation.saturating_add(1) == newest.tenure().generation
+            && newest.mount_count < departure.mount_count.saturating_add(2)
+    };
+    let others = StoreMask::first(newest.stores.len()).minus(newest.members);
+    others
+        .iter()
+        .filter(left)
+        .fold(StoreMask::default(), StoreMask::with)
+}
+
+#[cfg(test)]
+mod tests;

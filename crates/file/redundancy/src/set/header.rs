@@ -3,7 +3,7 @@
 
 use crate::label::{StoreIndex, StoreMask};
 use codec::{Identity, open_object, seal_object};
-use zerocopy::little_endian::{I64, U64};
+use zerocopy::little_endian::{I64, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Name of the file in a store's system directory.
@@ -69,6 +69,9 @@ pub struct Header {
     pub created_s: i64,
     /// Starts of the set; the upper 24 bits of every id given out since the last one.
     pub mount_count: u64,
+    /// Starts up to this one that were interrupted before every member had its header: nothing
+    /// was changed in them.
+    pub pending_starts: u32,
     /// The stores that hold every copy that they should, at the newest tenure.
     pub members: StoreMask,
     /// Newest first, at least one, at most [`HISTORY`].
@@ -87,6 +90,9 @@ pub enum HeaderError {
     /// Written by a later version.
     #[error("the store header has version {0}, this program reads version {VERSION}")]
     Version(u16),
+    /// The sealed object says that it belongs to another set, place or generation.
+    #[error("the store header is sealed for another set, place or generation than it names")]
+    Identity,
     /// A field is out of its range.
     #[error("the field {0} of the store header is out of range")]
     Field(&'static str),
@@ -101,7 +107,7 @@ struct RawHead {
     copies: u8,
     stores: u8,
     history: u8,
-    reserved: [u8; 4],
+    pending_starts: U32,
     created_s: I64,
     mount_count: U64,
     members: U64,
@@ -128,6 +134,12 @@ const _: () = assert!(size_of::<RawTenure>() == 16);
 const _: () = assert!(size_of::<RawStore>() == 40);
 
 impl Header {
+    /// The last start in which every member had its header before anything was changed.
+    pub fn last_served(&self) -> u64 {
+        self.mount_count
+            .saturating_sub(u64::from(self.pending_starts))
+    }
+
     /// The newest tenure.
     pub fn tenure(&self) -> Tenure {
         *self.history.first().expect("a header has a tenure")
@@ -165,7 +177,7 @@ impl Header {
             copies: self.copies,
             stores: self.stores.len() as u8,
             history: self.history.len() as u8,
-            reserved: [0; 4],
+            pending_starts: U32::new(self.pending_starts),
             created_s: I64::new(self.created_s),
             mount_count: U64::new(self.mount_count),
             members: U64::new(self.members.0),
@@ -187,12 +199,16 @@ impl Header {
             };
             payload.extend_from_slice(raw.as_bytes());
         }
-        let identity = Identity {
+        seal_object(OBJECT_KIND, VERSION, &self.identity(), &payload)
+    }
+
+    /// The identity that the object around the header is sealed with.
+    fn identity(&self) -> Identity {
+        Identity {
             set: self.set.0.to_le_bytes(),
             object: u64::from(self.index.0),
             generation: self.tenure().generation,
-        };
-        seal_object(OBJECT_KIND, VERSION, &identity, &payload)
+        }
     }
 
     /// Reads a header.
@@ -210,7 +226,7 @@ impl Header {
         if history == 0 || history > HISTORY {
             return Err(HeaderError::Field("history"));
         }
-        if head.copies == 0 || usize::from(head.copies) > count || head.reserved != [0; 4] {
+        if head.copies == 0 || usize::from(head.copies) > count {
             return Err(HeaderError::Field("copies"));
         }
         let (tenures, rest) =
@@ -228,6 +244,7 @@ impl Header {
             copies: head.copies,
             created_s: head.created_s.get(),
             mount_count: head.mount_count.get(),
+            pending_starts: head.pending_starts.get(),
             members,
             history: tenures
                 .iter()
@@ -251,6 +268,12 @@ impl Header {
         if header.stores[usize::from(head.index)].0 != header.store {
             return Err(HeaderError::Field("store"));
         }
+        if header.identity() != object.identity {
+            return Err(HeaderError::Identity);
+        }
         Ok(header)
     }
 }
+
+#[cfg(test)]
+mod tests;

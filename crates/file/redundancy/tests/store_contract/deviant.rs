@@ -178,6 +178,9 @@ impl StoreFile for DeviantFile {
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
         self.inner.write_at(offset, data)
     }
+    fn start_sync(&self) {
+        self.inner.start_sync();
+    }
     fn sync(&self, data_only: bool) -> Result<()> {
         self.inner.sync(data_only)
     }

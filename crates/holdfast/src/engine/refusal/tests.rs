@@ -48,6 +48,10 @@ fn sets_that_do_not_open() {
             path: path(),
             why: "it is on a read-only file system".to_owned(),
         },
+        OpenError::Journal {
+            path: path(),
+            why: "record 9 is of kind 2, and this version knows kind 1 only".to_owned(),
+        },
         OpenError::Store {
             path: path(),
             doing: "writing its header",

@@ -53,6 +53,10 @@ impl StoreFile for LocalFile {
         Ok(())
     }
 
+    fn start_sync(&self) {
+        env::writeback::start(&self.0);
+    }
+
     fn sync(&self, data_only: bool) -> Result<()> {
         if data_only {
             rustix::fs::fdatasync(&self.0)
