@@ -91,20 +91,12 @@ await_store() { until_true "store $1 to be $2" store_is "$1" "$2"; }
 is_redundant() { status '.redundant and all(.stores[]; .state == "in_sync")'; }
 
 # await_redundancy INDEX: waits until every file has all its copies again; tells what was written
-# to store INDEX on the way, as far as status shows it.
+# to store INDEX on the way.
 await_redundancy() {
-    most=0
-    until_true "redundancy to come back" redundant_again "$1"
-    rebuilt="status last showed $((most / 1000000)) MB written to it"
-}
-redundant_again() {
-    local now
-    if [ "$1" != any ]; then
-        now=$({ "$holdfast" status --json --mount "$mnt" 2>/dev/null || true; } |
-            jq -r ".stores[$1].rebuild.bytes_written // 0" 2>/dev/null) || now=0
-        [ "${now:-0}" -le "$most" ] || most=$now
-    fi
-    is_redundant
+    until_true "redundancy to come back" is_redundant
+    [ "$1" = any ] || rebuilt=$({ "$holdfast" status --json --mount "$mnt" || true; } 2>/dev/null |
+        jq -r ".stores[$1].last_rebuild |
+            \"\(.bytes_written / 1000000 | floor) MB written to it in \(.seconds) s\"")
 }
 
 # --- the breakable disk: an ext4 file system in a file

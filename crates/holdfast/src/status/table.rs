@@ -1,7 +1,7 @@
 //! A [`Status`] as a table of at most 80 columns.
 
 use crate::units::{bytes, count, duration, plural, shorten};
-use redundancy::status::{Progress, ScrubStatus, Status, StoreState, StoreStatus};
+use redundancy::status::{LastRebuild, Progress, ScrubStatus, Status, StoreState, StoreStatus};
 
 const WIDTH: usize = 80;
 const PATH_WIDTH: usize = 36;
@@ -80,6 +80,8 @@ fn store_lines(store: &StoreStatus) -> Vec<String> {
     ])];
     if let Some(progress) = &store.rebuild {
         lines.push(format!("     {}", rebuild(progress)));
+    } else if let Some(last) = &store.last_rebuild {
+        lines.push(format!("     {}", last_rebuild(last)));
     }
     for line in wrap(&store.detail, WIDTH - 5) {
         lines.push(format!("     {line}"));
@@ -121,14 +123,28 @@ fn rebuild(progress: &Progress) -> String {
     }
 }
 
+fn last_rebuild(last: &LastRebuild) -> String {
+    format!(
+        "brought up to date {}: {} written in {}",
+        moment(last.finished_s),
+        bytes(last.bytes_written),
+        duration(last.seconds)
+    )
+}
+
+/// Seconds since the epoch for people.
+fn moment(seconds: i64) -> String {
+    jiff::Timestamp::from_second(seconds).map_or_else(
+        |_| "at an unknown time".to_owned(),
+        |time| time.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+    )
+}
+
 fn scrub(last: Option<&ScrubStatus>) -> String {
     let Some(scrub) = last else {
         return "last check: none yet".to_owned();
     };
-    let when = jiff::Timestamp::from_second(scrub.finished_s).map_or_else(
-        |_| "at an unknown time".to_owned(),
-        |time| time.strftime("%Y-%m-%d %H:%M UTC").to_string(),
-    );
+    let when = moment(scrub.finished_s);
     let found = match scrub.differences {
         0 => "no difference".to_owned(),
         n => plural(n, "difference"),
@@ -193,6 +209,13 @@ mod tests {
             finished_s: 1_795_243_699,
             objects: 12_345,
             differences: 0,
+        });
+        status.stores[0].last_rebuild = Some(LastRebuild {
+            finished_s: 1_795_243_000,
+            seconds: 75,
+            objects: 12_345,
+            bytes: 700_000_000,
+            bytes_written: 676_000_000,
         });
         status.stores[1].state = StoreState::Rebuilding;
         status.stores[1].rebuild = Some(Progress {
