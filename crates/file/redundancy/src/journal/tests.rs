@@ -159,7 +159,7 @@ fn look(bug: Bug) -> Result<Report, Failure> {
     search(
         &options,
         |world, notes| workload(world, notes, bug),
-        |world, notes| check(world, notes),
+        check,
     )
 }
 
@@ -305,10 +305,14 @@ fn a_journal_of_another_version_is_refused() {
 fn a_dirty_log_grows_and_belongs_to_one_departure() {
     let world = World::new(1);
     let dirs = || vec![(index(0), dir(&world, 0)), (index(1), dir(&world, 1))];
-    let id = log_id(SET, index(2), 1 << 40 | 5);
+    let away = |generation| Away {
+        set: SET,
+        store: index(2),
+        generation,
+    };
     let mut known = DirtySet::since(ObjectId(50));
     known.add(region(7, 0), 0b101, Some(&place("f")));
-    let log = DirtyLog::start(index(2), id, dirs(), &known).unwrap();
+    let log = DirtyLog::start(away(5), 1, dirs(), &known).unwrap();
     assert!(log.covers(StoreMask(0b011)) && !log.covers(StoreMask(0b111)));
     let mut more = DirtySet::since(ObjectId(90));
     for number in 0..200 {
@@ -316,16 +320,26 @@ fn a_dirty_log_grows_and_belongs_to_one_departure() {
     }
     more.add(region(7, 0), 0b010, None);
     more.renames.push(rename());
-    log.append(&more).unwrap();
+    log.append(&more, StoreMask(0b011)).unwrap();
     drop(log);
     known.merge(&more);
     for store in 0..2 {
-        let read = DirtyLog::read(&dir(&world, store), index(2), id).unwrap();
+        let read = DirtyLog::read(&dir(&world, store), away(5)).unwrap();
         assert_eq!(read.as_ref(), Some(&known));
     }
-    let later = log_id(SET, index(2), 1 << 40 | 6);
-    assert!(DirtyLog::read(&dir(&world, 0), index(2), later).is_err());
-    DirtyLog::remove(index(2), &dirs());
-    let gone = DirtyLog::read(&dir(&world, 0), index(2), id).unwrap();
+    let later = DirtyLog::read(&dir(&world, 0), away(6)).unwrap();
+    assert_eq!(later, None, "another departure has a log of its own");
+    // Its successor takes its place, and what the first one knew is not lost meanwhile.
+    let next = DirtyLog::start(away(5), 2, dirs(), &known).unwrap();
+    drop(next);
+    let files = dir(&world, 0).list().unwrap();
+    assert!(
+        files.iter().all(|f| !f.starts_with("dirty-2-5-1.")),
+        "{files:?}"
+    );
+    let read = DirtyLog::read(&dir(&world, 0), away(5)).unwrap();
+    assert_eq!(read.as_ref(), Some(&known));
+    DirtyLog::remove_others(index(2), &dirs(), None);
+    let gone = DirtyLog::read(&dir(&world, 0), away(5)).unwrap();
     assert_eq!(gone, None);
 }
