@@ -252,6 +252,13 @@ impl Journal {
         self.commit(batch, &waiting)
     }
 
+    /// Renames of this object that are written down and not settled.
+    pub(crate) fn renames_of(&self, id: ObjectId) -> Vec<Rename> {
+        let active = self.active.lock();
+        let renames = active.renames.iter().map(|(_, rename)| rename);
+        renames.filter(|r| r.moving == id).cloned().collect()
+    }
+
     /// The names of an object are about to change: a rename of it that is written down was done and
     /// is not to be completed any more. Durable when this returns.
     pub(crate) fn settle_renames(&self, id: ObjectId) -> Result<(), Failed> {

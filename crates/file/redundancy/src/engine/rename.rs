@@ -167,8 +167,33 @@ impl Engine {
         Ok(())
     }
 
-    /// Before the names of an object change: see [`crate::journal::Journal::settle_renames`].
+    /// Before the names of an object change again: a rename of it that is written down becomes
+    /// durable on every member first, so that it need not be completed after a crash any more.
     pub(crate) fn settle_renames(&self, inode: &Inode) -> Result<()> {
+        let pending = self.journal.renames_of(inode.id);
+        if pending.is_empty() {
+            return Ok(());
+        }
+        let dirs: Option<Vec<_>> = pending
+            .iter()
+            .flat_map(|rename| [rename.from, rename.to])
+            .map(|id| self.inodes.get(id))
+            .collect();
+        self.on_all(&self.member_stores(), |index, store| {
+            let Some(dirs) = &dirs else {
+                return store.sync_all();
+            };
+            dirs.iter().try_for_each(|dir| {
+                match self
+                    .node_on(dir, index)
+                    .and_then(|node| store.sync_dir(&node))
+                {
+                    // Removed since: its own removal is what counts.
+                    Err(Errno::STALE | Errno::NOENT) => Ok(()),
+                    other => other,
+                }
+            })
+        })?;
         for _ in 0..=self.slots.len() {
             match self.journal.settle_renames(inode.id) {
                 Ok(()) => return Ok(()),
