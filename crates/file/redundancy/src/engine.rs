@@ -344,3 +344,6 @@ impl Engine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

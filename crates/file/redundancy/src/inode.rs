@@ -306,3 +306,6 @@ impl InodeTable {
         all
     }
 }
+
+#[cfg(test)]
+mod tests;
