@@ -357,3 +357,6 @@ impl Engine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -320,3 +320,6 @@ impl InodeTable {
         all
     }
 }
+
+#[cfg(test)]
+mod tests;
