@@ -51,6 +51,7 @@ fn header() -> Header {
         copies: 2,
         created_s: -5,
         mount_count: 7,
+        pending_starts: 0,
         members: StoreMask(0b10),
         history: vec![
             Tenure {

@@ -18,6 +18,7 @@ fn new_set(count: usize) -> Header {
         copies: 2,
         created_s: 0,
         mount_count: 1,
+        pending_starts: 0,
         members: StoreMask::first(count),
         history: vec![Tenure {
             generation: 1,

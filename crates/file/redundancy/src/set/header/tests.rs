@@ -12,6 +12,7 @@ fn header() -> Header {
         copies: 2,
         created_s: 1_795_243_699,
         mount_count: 9,
+        pending_starts: 0,
         members: StoreMask::first(2),
         history: vec![tenure(2, 0x22), tenure(1, 0x11)],
         stores: vec![
