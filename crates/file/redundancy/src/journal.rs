@@ -623,3 +623,6 @@ impl std::fmt::Debug for DirtyLog {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

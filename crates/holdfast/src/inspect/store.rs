@@ -75,6 +75,7 @@ mod tests {
             copies: 2,
             created_s: 1_795_243_699,
             mount_count: 9,
+            pending_starts: 0,
             members: StoreMask::first(2),
             history: vec![
                 Tenure {

@@ -104,8 +104,12 @@ impl World {
                     header.advance(assembly.present, epoch);
                 }
                 header.mount_count += 1;
+                header.pending_starts += 1;
                 if self.write(&header, assembly.present, &mut cut) {
-                    self.take(header);
+                    header.pending_starts = 0;
+                    if self.write(&header, assembly.present, &mut cut) {
+                        self.take(header);
+                    }
                 }
             }
             Step::Fence { store, mut cut } => {
