@@ -156,11 +156,7 @@ fn look(bug: Bug) -> Result<Report, Failure> {
     options.samples_per_cut = 2;
     options.cuts_max = 150;
     options.crash_in_recovery = false;
-    search(
-        &options,
-        |world, notes| workload(world, notes, bug),
-        check,
-    )
+    search(&options, |world, notes| workload(world, notes, bug), check)
 }
 
 #[test]
