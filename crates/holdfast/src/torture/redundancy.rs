@@ -1,7 +1,7 @@
 //! `holdfast torture redundancy`: concurrent writers on a real mount, while the process is
 //! killed and stores fail, and every byte is compared.
 //!
-//! Each writer has a [`ledger`] of its own files, with the versions that the model of
+//! Each writer has a ledger of its own files, with the versions that the model of
 //! `redundancy` allows. After each disturbance the writers stand still and the mount is compared
 //! with the ledgers; at the end the plain files of the stores are, too.
 

@@ -9,9 +9,13 @@ use crate::store::{Found, Make, Node, Store};
 use env::errno::Errno;
 use mount::{Kind, NewObject, RenameFlags, Result};
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 
 /// Prefix in the aside directory of what lost its name to a younger object.
 pub(crate) const CONFLICT: &str = "conflict-";
+
+/// Prefix in the aside directory of a file whose content is not whole yet.
+const FRESH: &str = "fresh-";
 
 /// Files on the list before they are compared.
 const FILES_MAX: usize = 1024;
@@ -562,11 +566,39 @@ impl Pass<'_> {
             gid: attr.gid,
             label: want.label,
         };
+        if want.kind == Kind::File && self.decided.is_some() {
+            let node = self.make_whole(dir, name, &make, want)?;
+            if want.links > 1 {
+                self.met.insert(want.label.id, node.clone());
+            }
+            return Ok(Some((node, false)));
+        }
         let made = store.make(dir, name, &make)?;
         if is_dir || want.links > 1 {
             self.met.insert(want.label.id, made.node.clone());
         }
         Ok(Some((made.node, true)))
+    }
+
+    /// Makes a file of a member: it comes to its name only when its content is whole and durable.
+    /// A recovery that is cut short would else leave a copy without content that seems to decide.
+    fn make_whole(&self, dir: &Node, name: &OsStr, make: &Make<'_>, want: &Wanted) -> Result<Node> {
+        let store = &self.target.1;
+        let aside = store.aside()?;
+        let fresh = OsString::from(format!("{FRESH}{:016x}", want.label.id.0));
+        match store.unlink(&aside, &fresh) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
+        }
+        let made = store.make(&aside, &fresh, make)?;
+        self.file(&FileTask {
+            source: want.source.clone(),
+            target: made.node.clone(),
+            whole: true,
+        })?;
+        store.open(&made.node, true)?.sync(false)?;
+        store.rename(&aside, &fresh, dir, name, RenameFlags::NOREPLACE)?;
+        Ok(made.node)
     }
 
     fn is_gone(&self, want: &Wanted) -> bool {
@@ -598,7 +630,7 @@ impl Pass<'_> {
         let store = &self.target.1;
         let aside = store.aside()?;
         for (name, found, label) in labelled(self.engine, &**store, &aside)? {
-            if name == aside_name(label.id) {
+            if name == aside_name(label.id) || name.as_bytes().starts_with(FRESH.as_bytes()) {
                 remove_tree(&**store, &aside, &name, found.attr.kind, &found.node)?;
             }
         }

@@ -6,7 +6,7 @@
 //!
 //! The kernel opens a handle wherever on the file system its object is. A store that was moved
 //! away and replaced on the same file system must not be written to, or taken for the new one,
-//! through handles that were noted down before: a node ends with a [`Tag`] of its store's root,
+//! through handles that were noted down before: a node ends with a tag of its store's root,
 //! and one with another tag answers ESTALE.
 
 use super::{Found, Make, Node, Store, StoreFile};
