@@ -154,8 +154,10 @@ impl<'a> Pass<'a> {
             }
         }
         self.target.1.sync_all()?;
-        self.empty_aside()?;
-        self.target.1.sync_all()?;
+        if self.left.is_empty() {
+            self.empty_aside()?;
+            self.target.1.sync_all()?;
+        }
         Ok(self.left)
     }
 
@@ -257,27 +259,31 @@ pub(crate) fn decider(voters: &Voters, label: &Label, is_dir: bool) -> Option<St
 }
 
 /// Makes all members equal in what was active when the set last stopped without a checkpoint.
+/// Where a place was not where the journal had it, everything is compared.
 pub(crate) fn recover(engine: &Engine, active: &DirtySet) -> Result<()> {
     let voters = engine.member_stores();
-    let pace = Pace::unlimited(engine.keeper.stop_flag());
-    let decided = wanted::decide(engine, &voters, active)?;
-    for target in &voters {
-        let mut pass = Pass::new(engine, &voters, target.clone(), active, &pace);
-        pass.decided = Some(&decided);
-        if !pass.run()?.is_empty() {
-            // A place was not where the journal had it: everything is compared instead.
-            tracing::warn!(
-                store = target.0.0,
-                "recovery compares everything on this store"
-            );
-            let everything = DirtySet::everything();
-            let decided = wanted::decide(engine, &voters, &everything)?;
-            let mut pass = Pass::new(engine, &voters, target.clone(), &everything, &pace);
-            pass.decided = Some(&decided);
-            pass.run()?;
-        }
+    if recover_in(engine, &voters, active)? {
+        return Ok(());
     }
+    tracing::warn!("an object was not where the journal had it; everything is compared");
+    let mut everything = DirtySet::everything();
+    everything.renames.clone_from(&active.renames);
+    recover_in(engine, &voters, &everything)?;
     Ok(())
+}
+
+/// One recovery: what is to be is decided once, and then every member follows it. `false` where
+/// something could not be found.
+fn recover_in(engine: &Engine, voters: &Voters, dirty: &DirtySet) -> Result<bool> {
+    let pace = Pace::unlimited(engine.keeper.stop_flag());
+    let decided = wanted::decide(engine, voters, dirty)?;
+    let mut found = true;
+    for target in voters {
+        let mut pass = Pass::new(engine, voters, target.clone(), dirty, &pace);
+        pass.decided = Some(&decided);
+        found &= pass.run()?.is_empty();
+    }
+    Ok(found)
 }
 
 /// Bytes of the files that `index` is to hold, by what the voters say.

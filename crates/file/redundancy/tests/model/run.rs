@@ -67,10 +67,14 @@ fn attempt(system: &dyn System, seed: u64, steps: &[u64]) -> Option<Failure> {
     })
 }
 
-/// Runs one seed; a failure comes back with as few steps as could be found.
+/// Runs one seed; a failure comes back with as few steps as could be found, or with all of them
+/// where `HOLDFAST_WHOLE` is set, so that what the engine logs is of the run that failed.
 pub(crate) fn run(system: &dyn System, seed: u64) -> Option<Failure> {
     let steps: Vec<u64> = (0..STEPS).collect();
     let mut failure = attempt(system, seed, &steps)?;
+    if std::env::var_os("HOLDFAST_WHOLE").is_some() {
+        return Some(failure);
+    }
     let mut chunk = failure.steps.len() / 2;
     let mut left = SHRINK_RUNS;
     while chunk > 0 {
