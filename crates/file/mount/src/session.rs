@@ -29,7 +29,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            threads: 4,
+            threads: 16,
             name: "holdfast".to_owned(),
             read_ahead_bytes: 1 << 20,
             inode_limit: 131_072,

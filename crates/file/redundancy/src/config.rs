@@ -58,7 +58,7 @@ impl Default for Config {
             checkpoint_ms: 5000,
             read_ahead_kb: 1024,
             inode_limit: 100_000,
-            threads: 4,
+            threads: 16,
             without: Vec::new(),
         }
     }

@@ -26,6 +26,8 @@ pub(crate) struct Inode {
     nodes: Mutex<SmallVec<[(StoreIndex, Node); 2]>>,
     content: Mutex<Content>,
     forgotten: AtomicBool,
+    /// It was made here and nobody has set its `security.capability` since.
+    no_capability: AtomicBool,
     /// Used since the open-file cache last looked.
     pub(crate) used: AtomicBool,
     /// Packed epoch, region and chunk mask of the last touch: most writes hit it.
@@ -83,6 +85,7 @@ impl Inode {
             nodes: Mutex::new(SmallVec::new()),
             content: Mutex::new(Content::default()),
             forgotten: AtomicBool::new(false),
+            no_capability: AtomicBool::new(false),
             used: AtomicBool::new(true),
             touched: AtomicU64::new(0),
         }
@@ -94,6 +97,20 @@ impl Inode {
 
     pub(crate) fn is_dir(&self) -> bool {
         self.kind == Kind::Dir
+    }
+
+    /// Nobody else knows the object yet, so it has no `security.capability`.
+    pub(crate) fn set_no_capability(&self) {
+        self.no_capability.store(true, Ordering::Release);
+    }
+
+    /// From now on it may have one. There is no way back: a reader that found none may be late.
+    pub(crate) fn may_have_capability(&self) {
+        self.no_capability.store(false, Ordering::Release);
+    }
+
+    pub(crate) fn has_no_capability(&self) -> bool {
+        self.no_capability.load(Ordering::Acquire)
     }
 
     /// Directory and name where it was last seen.

@@ -8,6 +8,9 @@ use mount::{Attr, Kind, Result, SetAttr, SetTime, Timestamp};
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+/// The attribute that holds a file's capabilities.
+const CAPABILITY: &str = "security.capability";
+
 fn at_present(time: Option<SetTime>, now: Timestamp) -> Option<SetTime> {
     time.map(|t| match t {
         SetTime::Now => SetTime::To(now),
@@ -73,6 +76,10 @@ impl Engine {
 
     /// Value of an extended attribute, from the deciding copy.
     pub(crate) fn get_xattr(&self, inode: &Arc<Inode>, name: &OsStr) -> Result<Vec<u8>> {
+        // The kernel asks for this one before the first write to a file.
+        if name == CAPABILITY && inode.has_no_capability() {
+            return Err(Errno::NODATA);
+        }
         self.on_decider(inode, |store, node| store.xattr(node, name))
     }
 
@@ -111,6 +118,9 @@ impl Engine {
         flags: u32,
     ) -> Result<()> {
         let _gate = self.begin()?;
+        if name == CAPABILITY {
+            inode.may_have_capability();
+        }
         self.touch(inode, Entry::Attributes(inode.id), 0xff)?;
         self.on_each(&self.copies_of(inode), |index, store| {
             store.set_xattr(&self.node_on(inode, index)?, name, value, flags)

@@ -91,6 +91,7 @@ impl Engine {
                         (first.attr.kind, first.attr)
                     };
                     let inode = self.inodes.obtain(label, first);
+                    inode.set_no_capability();
                     inode.set_hint(dir, name);
                     for (store, found) in found {
                         inode.set_node(store, found.node);

@@ -3,7 +3,7 @@
 use super::attributes;
 use crate::store::StoreFile;
 use mount::{AllocateFlags, Attr, Errno, Result, SetAttr};
-use rustix::fs::{Advice, FallocateFlags, FileType, OFlags, SeekFrom};
+use rustix::fs::{Advice, FallocateFlags, FileType, SeekFrom};
 use rustix::io::retry_on_intr;
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,11 +16,8 @@ impl LocalFile {
     pub(super) fn new(descriptor: OwnedFd) -> Result<LocalFile> {
         let stat = rustix::fs::fstat(&descriptor)?;
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => {
-                let flags = rustix::fs::fcntl_getfl(&descriptor)?;
-                rustix::fs::fcntl_setfl(&descriptor, flags.difference(OFlags::NONBLOCK))?;
-                Ok(LocalFile(descriptor))
-            }
+            // O_NONBLOCK, with which it was opened, means nothing for a regular file.
+            FileType::RegularFile => Ok(LocalFile(descriptor)),
             FileType::Directory => Err(Errno::ISDIR),
             _ => Err(Errno::INVAL),
         }

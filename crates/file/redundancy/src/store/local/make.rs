@@ -92,7 +92,7 @@ impl Made<'_> {
         let own = |id: u32, own: u32| (id != own).then_some(id);
         let uid = own(make.uid, rustix::process::geteuid().as_raw());
         let mut gid = own(make.gid, rustix::process::getegid().as_raw());
-        if rustix::fs::fstat(self.dir)?.st_mode & 0o2000 != 0 {
+        if gid.is_some() && rustix::fs::fstat(self.dir)?.st_mode & 0o2000 != 0 {
             gid = None;
         }
         if uid.is_none() && gid.is_none() {
