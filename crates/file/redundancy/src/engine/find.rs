@@ -97,10 +97,12 @@ impl Engine {
                 inode.set_node(decider, found.node);
                 Ok(Some((inode, found.attr)))
             }
-            // The store that decides does not have it: the copy here is the one that is wrong.
-            Ok(_) => Err(Errno::UCLEAN),
-            Err(errno) => {
-                self.fence_for(decider, errno)?;
+            // Another object has the name there: the copy here is the one that is wrong.
+            Ok(Some(_)) => Err(Errno::UCLEAN),
+            // The store that decides has lost it behind our back: what is left is kept, and the
+            // store is compared with it.
+            lost => {
+                self.fence_for(decider, lost.err().unwrap_or(Errno::UCLEAN))?;
                 let attr = self.attr_of(&inode)?;
                 Ok(Some((inode, attr)))
             }

@@ -18,6 +18,12 @@ use std::time::{Duration, Instant};
 const RETRY_FIRST: Duration = Duration::from_secs(2);
 const RETRY_MAX: Duration = Duration::from_secs(300);
 
+/// Whether more may be wrong on the store than what it has not seen: then everything is compared
+/// when it comes back.
+fn is_doubtful(errno: Errno) -> bool {
+    matches!(errno, Errno::STALE | Errno::UCLEAN)
+}
+
 fn reason(errno: Errno) -> String {
     match errno {
         Errno::STALE | Errno::UCLEAN => {
@@ -45,13 +51,18 @@ impl Engine {
     pub(crate) fn fence_for(&self, store: StoreIndex, errno: Errno) -> Result<()> {
         self.count_error(store, errno);
         tracing::debug!(store = store.0, %errno, "a store gave an error");
-        self.fence(store, &reason(errno))
+        self.leave(
+            &mut self.membership.lock(),
+            store,
+            &reason(errno),
+            is_doubtful(errno),
+        )
     }
 
     /// Leaves a store out from now on, durably on the members that are left. An error where fewer
     /// than half would be left: then the set takes no more writes.
     pub(crate) fn fence(&self, store: StoreIndex, why: &str) -> Result<()> {
-        self.leave(&mut self.membership.lock(), store, why)
+        self.leave(&mut self.membership.lock(), store, why, false)
     }
 
     /// Leaves a member out because the operator says so, and does not take it in again by itself;
@@ -71,14 +82,21 @@ impl Engine {
         self.slots[usize::from(store.0)]
             .refused
             .store(true, Ordering::Release);
-        self.leave(&mut membership, store, why).map(|()| true)
+        self.leave(&mut membership, store, why, false)
+            .map(|()| true)
     }
 
-    fn leave(&self, membership: &mut Membership, store: StoreIndex, why: &str) -> Result<()> {
-        let mut leaving = vec![(store, why.to_string())];
+    fn leave(
+        &self,
+        membership: &mut Membership,
+        store: StoreIndex,
+        why: &str,
+        doubtful: bool,
+    ) -> Result<()> {
+        let mut leaving = vec![(store, why.to_string(), doubtful)];
         // Where several fail at once the half is that of the last membership that all had taken up.
         let before = membership.header.members.count();
-        while let Some((store, why)) = leaving.pop() {
+        while let Some((store, why, doubtful)) = leaving.pop() {
             let members = self.members();
             if !members.has(store) {
                 continue;
@@ -100,7 +118,11 @@ impl Engine {
             *slot.detail.lock() = why;
             // Let go of, so that its disk can be taken out and its lock is free when it returns.
             *slot.store.write() = None;
-            let mark = self.journal.durable_mark();
+            let mark = if doubtful {
+                DirtySet::everything().mark
+            } else {
+                self.journal.durable_mark()
+            };
             let header = &mut membership.header;
             let departure = Departure {
                 generation: header.tenure().generation,
@@ -116,7 +138,11 @@ impl Engine {
             let failed = self.write_headers(&membership.header, left);
             self.generation
                 .store(membership.header.tenure().generation, Ordering::Release);
-            leaving.extend(failed.into_iter().map(|(s, e)| (s, reason(e))));
+            leaving.extend(
+                failed
+                    .into_iter()
+                    .map(|(s, e)| (s, reason(e), is_doubtful(e))),
+            );
             self.retry_later(store);
         }
         Ok(())
@@ -260,6 +286,8 @@ impl Engine {
         for store in absent {
             if let Some(dirty) = membership.dirty.get_mut(&store) {
                 dirty.merge(settled);
+                // Only a recovery asks for them.
+                dirty.renames.clear();
             }
             if let Some((index, since)) = &mut membership.catching_up
                 && *index == store
