@@ -539,6 +539,12 @@ impl Pass<'_> {
         if !is_dir && want.links > 1 && !late {
             return Ok(None);
         }
+        if !is_dir && want.links > 1 && !self.is_new(want.label.id) {
+            // The target had it before, under a name that nothing leads to: a second object must
+            // not take its place. A look at everything finds it.
+            self.left.add(Entry::Attributes(want.label.id), 0xff, None);
+            return Ok(None);
+        }
         let source = self.voter(want.source.0)?.clone();
         let attr = source.attr(&want.source.1)?;
         if !is_dir
