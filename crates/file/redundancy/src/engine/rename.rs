@@ -5,7 +5,7 @@ use crate::inode::Inode;
 use crate::journal::Failed;
 use crate::journal::dirty::Rename;
 use crate::label::StoreMask;
-use env::errno::Errno;
+use env::errno::{Errno, Fault, fault};
 use mount::{Attr, RenameFlags, Result};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -48,12 +48,19 @@ impl Engine {
         if let Some((target, _)) = &target {
             self.settle_renames(target)?;
         }
-        match target {
+        let done = match target {
             Some((target, _)) if flags.contains(RenameFlags::EXCHANGE) => {
-                self.exchange(from, to, &moving, &target)?;
+                self.exchange(from, to, &moving, &target)
             }
-            Some((target, attr)) => self.replace(from, to, &moving, &target, &attr)?,
-            None => self.move_only(from, to, &moving)?,
+            Some((target, attr)) => self.replace(from, to, &moving, &target, &attr),
+            None => self.move_only(from, to, &moving),
+        };
+        if let Err(errno) = done {
+            if fault(errno) == Fault::Caller {
+                // Refused, and so not to be completed after a crash either.
+                self.strike_renames(&moving)?;
+            }
+            return Err(errno);
         }
         let changed = self.copies_of(&moving);
         self.dir_changed(from.dir, &changed)?;
@@ -194,6 +201,11 @@ impl Engine {
                 }
             })
         })?;
+        self.strike_renames(inode)
+    }
+
+    /// Takes the renames of an object out of the journal, durably.
+    fn strike_renames(&self, inode: &Inode) -> Result<()> {
         for _ in 0..=self.slots.len() {
             match self.journal.settle_renames(inode.id) {
                 Ok(()) => return Ok(()),

@@ -385,15 +385,24 @@ fn names(survey: &Survey<'_>, claims: Claims) -> Decided {
         losers.extend(ids.into_iter().filter(|i| *i != id));
         holders.insert(spot, id);
     }
-    let kept: BTreeSet<ObjectId> = holders.values().copied().collect();
-    losers.retain(|id| !kept.contains(id));
-    // Who lost its name may have another one already, on a voter that is further on.
+    // Who lost a name takes all of its names from a voter that is further on, where those are free.
     losers.retain(|id| {
-        let free = survey
-            .seen(*id)
+        let free = |seen: &&Seen| holders.get(&seen.spot).is_none_or(|holder| holder == id);
+        let spots = survey.seen(*id);
+        let whole_view = |voter: StoreIndex| spots.iter().filter(move |s| s.voter == voter);
+        let further = spots
             .iter()
-            .find(|s| !holders.contains_key(&s.spot));
-        if let Some(seen) = free {
+            .map(|s| s.voter)
+            .find(|voter| whole_view(*voter).all(|seen| free(&seen)));
+        if let Some(voter) = further {
+            holders.retain(|_, holder| holder != id);
+            holders.extend(whole_view(voter).map(|seen| (seen.spot.clone(), *id)));
+            return false;
+        }
+        if holders.values().any(|holder| holder == id) {
+            return false;
+        }
+        if let Some(seen) = spots.iter().find(free) {
             holders.insert(seen.spot.clone(), *id);
             return false;
         }
