@@ -16,6 +16,7 @@ mod find;
 mod keeper;
 mod layer;
 mod membership;
+mod nameless;
 mod names;
 mod open;
 mod placement;

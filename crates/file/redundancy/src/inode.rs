@@ -179,6 +179,21 @@ impl Inode {
         }
     }
 
+    /// Adds a copy of a file that was open already, on a store that has just joined.
+    pub(crate) fn add_open(&self, store: StoreIndex, node: Node, file: Arc<dyn StoreFile>) {
+        self.set_node(store, node);
+        let mut content = self.content.lock();
+        if let Some(open) = &content.open {
+            let mut files = open.files.clone();
+            files.push((store, file));
+            content.open = Some(Arc::new(OpenFiles {
+                generation: open.generation,
+                write: open.write,
+                files,
+            }));
+        }
+    }
+
     /// Waits until no overlapping range is being written and takes the range.
     pub(crate) fn write_range(&self, offset: u64, length: u64) -> Writing<'_> {
         let range = (offset, offset.saturating_add(length));

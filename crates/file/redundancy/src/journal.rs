@@ -252,11 +252,11 @@ impl Journal {
         self.commit(batch, &waiting)
     }
 
-    /// Renames of this object that are written down and not settled.
+    /// Renames that move this object, written down and not settled.
     pub(crate) fn renames_of(&self, id: ObjectId) -> Vec<Rename> {
         let active = self.active.lock();
         let renames = active.renames.iter().map(|(_, rename)| rename);
-        renames.filter(|r| r.moving == id).cloned().collect()
+        renames.filter(|r| r.moves(id)).cloned().collect()
     }
 
     /// The names of an object are about to change: a rename of it that is written down was done and
@@ -264,12 +264,12 @@ impl Journal {
     pub(crate) fn settle_renames(&self, id: ObjectId) -> Result<(), Failed> {
         let (batch, waiting) = {
             let mut active = self.active.lock();
-            if !active.renames.iter().any(|(_, r)| r.moving == id) {
+            if !active.renames.iter().any(|(_, r)| r.moves(id)) {
                 return Ok(());
             }
             active.batch += 1;
             active.append(&Record::Settled(id))?;
-            active.renames.retain(|(_, r)| r.moving != id);
+            active.renames.retain(|(_, r)| !r.moves(id));
             (active.batch, active.last.clone())
         };
         self.commit(batch, &waiting)

@@ -258,3 +258,43 @@ fn a_store_replaced_on_its_file_system_is_not_taken_for_the_old_one() -> Result<
     }
     Ok(engine.shutdown()?)
 }
+
+/// As an administrator who replaces disk after disk does, under a database with unlinked temporary
+/// files. Needs root.
+#[test]
+fn an_open_file_without_a_name_outlives_every_store_that_held_it() -> Result<()> {
+    let place = tempfile::tempdir()?;
+    let paths: Vec<_> = (0..3).map(|i| place.path().join(format!("s{i}"))).collect();
+    for path in &paths {
+        std::fs::create_dir(path)?;
+    }
+    let engine = open_local(&paths, 1)?;
+    let file = make(&engine, Ino::ROOT, "temporary", NewObject::File)?;
+    let mut expected = vec![0; 3 << 20];
+    expected[..5000].fill(1);
+    engine.write(file, 0, &expected)?;
+    engine.set_xattr(file, OsStr::new("user.kind"), b"sort", 0)?;
+    engine.unlink(Ino::ROOT, OsStr::new("temporary"))?;
+    let caller_mode = engine.attr(file)?.perm;
+    for (index, path) in paths.iter().enumerate() {
+        engine.detach(StoreIndex(index as u8))?;
+        std::fs::rename(path, place.path().join(format!("taken-{index}")))?;
+        // Changed while the store is away, too.
+        let at = (index + 1) << 19;
+        expected[at..at + 9].fill(7);
+        engine.write(file, at as u64, &expected[at..at + 9])?;
+        let shown = path.display().to_string();
+        engine.attach(&shown, empty_dir(path)?, Attach::Empty)?;
+        engine.resync_now();
+        ensure!(engine.status().redundant, "{:?}", engine.status().stores);
+        let mut content = vec![0xee; expected.len()];
+        assert_eq!(engine.read(file, 0, &mut content)?, expected.len());
+        assert!(content == expected, "after store {index}");
+        assert_eq!(engine.attr(file)?.perm, caller_mode);
+        assert_eq!(engine.xattr(file, OsStr::new("user.kind"))?, b"sort");
+        let aside = path.join(".holdfast/aside");
+        assert_eq!(std::fs::read_dir(aside)?.count(), 0, "it has no name there");
+    }
+    assert_eq!(differences(&engine)?, 0);
+    Ok(engine.shutdown()?)
+}

@@ -1,6 +1,7 @@
 //! What runs by itself: checkpoints, watching the stores, bringing stores back.
 
 use super::Engine;
+use super::nameless::Nameless;
 use crate::journal::ENTRIES_MAX;
 use crate::journal::dirty::DirtySet;
 use crate::label::StoreIndex;
@@ -378,9 +379,11 @@ impl Engine {
         }
         pace.set_phase("copying");
         let target = (index, store.clone());
+        let mut nameless = Nameless::default();
         for _ in 0..ROUNDS_MAX {
             let voters = self.member_stores();
             let left = Pass::new(self, &voters, target.clone(), &todo, pace).run()?;
+            nameless.catch_up(self, &target, &todo, pace)?;
             self.checkpoint()?;
             todo = self.take_since(index);
             todo.merge(&left);
@@ -394,7 +397,8 @@ impl Engine {
         todo.merge(&self.journal.active());
         todo.merge(&self.take_since(index));
         let voters = self.member_stores();
-        let left = Pass::new(self, &voters, target, &todo, pace).run()?;
+        let left = Pass::new(self, &voters, target.clone(), &todo, pace).run()?;
+        nameless.catch_up(self, &target, &todo, pace)?;
         pace.check()?;
         if !left.is_empty() {
             self.membership
@@ -403,7 +407,9 @@ impl Engine {
                 .insert(index, DirtySet::everything());
             return Err(Errno::AGAIN);
         }
-        self.join(index, store)
+        self.join(index, store)?;
+        nameless.adopt(index);
+        Ok(())
     }
 
     /// What has changed since the last call, and a fresh set for what changes from now on.

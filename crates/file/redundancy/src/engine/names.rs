@@ -302,6 +302,7 @@ impl Engine {
         }
         self.touch_names(dir)?;
         self.touch_names(&inode)?;
+        self.settle_renames(&inode)?;
         let members: Stores = self.members().iter().collect();
         self.on_each(&members, |index, store| {
             store.remove_dir(&self.node_on(dir, index)?, name)

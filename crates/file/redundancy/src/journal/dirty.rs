@@ -84,6 +84,13 @@ pub(crate) struct Rename {
     pub(crate) exchange: bool,
 }
 
+impl Rename {
+    /// Whether `id` is at another name once this is done.
+    pub(crate) fn moves(&self, id: ObjectId) -> bool {
+        self.moving == id || (self.exchange && self.target == id)
+    }
+}
+
 /// What may differ, with the bits of the chunks of each region.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct DirtySet {

@@ -43,7 +43,7 @@ pub(crate) enum Record {
     Rename(Rename),
     /// Objects from here on may differ; the lowest mark counts.
     Mark(ObjectId),
-    /// Renames of this object are no longer to be completed: its names change again.
+    /// Renames that move this object are no longer to be completed: its names change again.
     Settled(ObjectId),
 }
 
@@ -107,7 +107,7 @@ impl Replay {
                     set.places.extend(places.iter().cloned());
                 }
                 Record::Rename(rename) => set.renames.push(rename.clone()),
-                Record::Settled(id) => set.renames.retain(|r| r.moving != *id),
+                Record::Settled(id) => set.renames.retain(|r| !r.moves(*id)),
                 Record::Mark(mark) => set.mark = set.mark.min(*mark),
                 Record::Base(_) | Record::BaseEnd => {}
             }

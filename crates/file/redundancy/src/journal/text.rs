@@ -45,7 +45,10 @@ fn words(record: &Record) -> String {
         Record::BaseEnd => "base is complete; what came before no longer counts".to_owned(),
         Record::Mark(mark) => format!("objects from {:#x} on may differ", mark.0),
         Record::Rename(rename) => rename_words(rename),
-        Record::Settled(id) => format!("renames of {:#x} are not to be completed any more", id.0),
+        Record::Settled(id) => format!(
+            "renames that move {:#x} are not to be completed any more",
+            id.0
+        ),
         Record::Touch(entries, places) => {
             let mut text = format!("touch of {}", entries.len());
             for (entry, mask) in entries.iter().take(SHOWN_MAX) {

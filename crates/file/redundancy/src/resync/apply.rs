@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 /// Prefix in the aside directory of what lost its name to a younger object.
 pub(crate) const CONFLICT: &str = "conflict-";
 
-/// Prefix in the aside directory of a file whose content is not whole yet.
+/// Prefix of [`fresh_name`].
 const FRESH: &str = "fresh-";
 
 /// Files on the list before they are compared.
@@ -23,6 +23,11 @@ const FILES_MAX: usize = 1024;
 /// Name in the aside directory of an object that may come back in this pass.
 pub(crate) fn aside_name(id: ObjectId) -> OsString {
     OsString::from(format!("{:016x}", id.0))
+}
+
+/// Name in the aside directory of a file whose content is not whole yet.
+pub(crate) fn fresh_name(id: ObjectId) -> OsString {
+    OsString::from(format!("{FRESH}{:016x}", id.0))
 }
 
 fn conflict_name(id: ObjectId) -> OsString {
@@ -591,7 +596,7 @@ impl Pass<'_> {
     fn make_whole(&self, dir: &Node, name: &OsStr, make: &Make<'_>, want: &Wanted) -> Result<Node> {
         let store = &self.target.1;
         let aside = store.aside()?;
-        let fresh = OsString::from(format!("{FRESH}{:016x}", want.label.id.0));
+        let fresh = fresh_name(want.label.id);
         match store.unlink(&aside, &fresh) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno),

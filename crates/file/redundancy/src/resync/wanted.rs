@@ -350,9 +350,18 @@ fn roll_forward(survey: &Survey<'_>, claims: &mut Claims, rename: &Rename) {
         }
         follow(survey, claims, moving, done[0]);
     }
-    // The other object: as it is on a voter that has done the rename and holds a copy of it.
-    let target_decides = survey.decider_of_id(target);
-    if !target_decides.is_some_and(|v| has(target, &to, v)) {
+    // The other object: as it is on a voter that has done the rename and holds a copy of it. The
+    // store that decides for it may be further behind, and have it where it was before it came to
+    // the target; that it moved on after the rename would have taken the rename out of the journal.
+    let Some(target_decides) = survey.decider_of_id(target) else {
+        return;
+    };
+    let behind = if rename.exchange {
+        !has(target, &from, target_decides)
+    } else {
+        has(target, &to, target_decides)
+    };
+    if !behind {
         return;
     }
     let holds = |v: &StoreIndex| {
