@@ -18,7 +18,7 @@ pub(crate) mod pace;
 pub(crate) mod wanted;
 
 use crate::engine::Engine;
-use crate::journal::dirty::{DirtySet, Entry};
+use crate::journal::dirty::{DirtySet, Entry, Place};
 use crate::label::{Label, ObjectId, StoreIndex};
 use crate::store::{Node, Store};
 use env::errno::Errno;
@@ -73,7 +73,7 @@ pub(crate) struct Pass<'a> {
     pub(crate) cleared_dirs: BTreeSet<ObjectId>,
     pub(crate) done_dirs: BTreeSet<ObjectId>,
     /// Names of objects with several, whose other names may not be in place yet.
-    pub(crate) late_links: Vec<(Node, OsString, Wanted)>,
+    pub(crate) late_links: Vec<LateLink>,
     /// What could not be found on the target by its place: for the next pass.
     pub(crate) left: DirtySet,
 }
@@ -84,6 +84,15 @@ pub(crate) struct FileTask {
     pub(crate) source: (StoreIndex, Node),
     pub(crate) target: Node,
     pub(crate) whole: bool,
+}
+
+/// A name that waits until another name of its object is in place.
+#[derive(Clone, Debug)]
+pub(crate) struct LateLink {
+    /// The directory: its id, where it is known to be, and the target's.
+    pub(crate) dir: (ObjectId, Place, Node),
+    pub(crate) name: OsString,
+    pub(crate) wanted: Wanted,
 }
 
 /// Attributes to make equal.

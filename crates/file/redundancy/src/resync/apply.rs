@@ -2,7 +2,7 @@
 
 use super::locate::Located;
 use super::wanted::{agreed, labelled};
-use super::{AttributeTask, FileTask, Names, Pass, Wanted};
+use super::{AttributeTask, FileTask, LateLink, Names, Pass, Wanted};
 use crate::journal::dirty::{Entry, Place};
 use crate::label::ObjectId;
 use crate::store::{Found, Make, Node, Store};
@@ -49,14 +49,23 @@ impl Pass<'_> {
         self.place_names()?;
         // Every directory is in its place now: another name of the object can be found there, or
         // the object is new on the target.
-        for (dir, name, want) in std::mem::take(&mut self.late_links) {
+        for link in std::mem::take(&mut self.late_links) {
+            let LateLink {
+                dir: (id, place, dir),
+                name,
+                wanted: want,
+            } = link;
             let store = self.target.1.clone();
             let (node, fresh) = match self.engine.look(&*store, &dir, &name)? {
                 Some((found, label)) if label.id == want.label.id => (found.node, false),
                 _ => match self.bring(&dir, &name, &want, true) {
                     Err(Errno::STALE | Errno::NOENT) if self.is_gone(&want) => continue,
                     Ok(Some(brought)) => brought,
-                    Ok(None) => continue,
+                    Ok(None) => {
+                        // The name is still to come, too, once the object is found.
+                        self.left.add(Entry::Names(id), 0xff, Some(&place));
+                        continue;
+                    }
                     Err(errno) => return Err(errno),
                 },
             };
@@ -379,8 +388,16 @@ impl Pass<'_> {
                 _ => match self.bring(target, name, want, false) {
                     Ok(Some(brought)) => brought,
                     Ok(None) => {
-                        self.late_links
-                            .push((target.clone(), name.clone(), want.clone()));
+                        let known = self.dirty.places.get(&id).cloned();
+                        let place = known.unwrap_or_else(|| Place {
+                            nodes: source.cloned().into_iter().collect(),
+                            ..Place::default()
+                        });
+                        self.late_links.push(LateLink {
+                            dir: (id, place, target.clone()),
+                            name: name.clone(),
+                            wanted: want.clone(),
+                        });
                         continue;
                     }
                     // Removed meanwhile; what removed it is in the next dirty set.

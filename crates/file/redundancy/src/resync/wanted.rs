@@ -335,13 +335,26 @@ fn roll_forward(survey: &Survey<'_>, claims: &mut Claims, rename: &Rename) {
         if !has(moving, &from, decides) {
             return;
         }
-        // Not done anywhere: undone where what was to be replaced is left somewhere.
-        let left = voters().any(|v| has(target, &to, v));
-        let stays = if left { target } else { moving };
-        if !left && let Some(ids) = claims.get_mut(&from) {
+        // Not done anywhere: undone where what was at the target is left there somewhere, with the
+        // names that it has on that voter.
+        if let Some(voter) = voters().find(|v| has(target, &to, *v)) {
+            let target_decides = survey.decider_of_id(target);
+            if !target_decides.is_some_and(|v| has(target, &to, v)) {
+                follow(survey, claims, target, voter);
+            }
+            return;
+        }
+        if rename.exchange {
+            // Where the other object has not come here either, no store had begun.
+            let Some(voter) = voters().find(|v| has(target, &from, *v)) else {
+                return;
+            };
+            follow(survey, claims, target, voter);
+        }
+        if let Some(ids) = claims.get_mut(&from) {
             ids.remove(&moving);
         }
-        claims.entry(to).or_default().insert(stays);
+        claims.entry(to).or_default().insert(moving);
         return;
     }
     if !has(moving, &to, decides) {
