@@ -132,6 +132,15 @@ impl Engine {
             store.rename(&source, from.name, &dir, to.name, RenameFlags::empty())
         })?;
         let left = self.all_copies(target).minus(self.all_copies(moving));
+        if left == self.all_copies(target) {
+            // No store has both: that the old object went must not outlive a power cut that the
+            // new one does not.
+            let mut holders = self.member_stores();
+            holders.retain(|(index, _)| self.all_copies(moving).has(*index));
+            self.on_all(&holders, |index, store| {
+                store.sync_dir(&self.node_on(to.dir, index)?)
+            })?;
+        }
         // The rename is done: a store that cannot take the replaced name away is behind it.
         for index in left.iter() {
             let removed = self

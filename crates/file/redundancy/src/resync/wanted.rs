@@ -328,20 +328,18 @@ fn roll_forward(survey: &Survey<'_>, claims: &mut Claims, rename: &Rename) {
     let has = |id, spot: &Spot, voter| survey.has_on(spot, id, voter);
     let voters = || survey.voters.iter().map(|(voter, _)| *voter);
     let done: Vec<StoreIndex> = voters().filter(|v| has(moving, &to, *v)).collect();
-    let Some(decides) = survey.decider_of_id(moving) else {
-        return;
-    };
     if done.is_empty() {
-        if !has(moving, &from, decides) {
-            return;
-        }
         // Not done anywhere: undone where what was at the target is left there somewhere, with the
-        // names that it has on that voter.
+        // names that it has on that voter. What was to move may be lost altogether.
         if let Some(voter) = voters().find(|v| has(target, &to, *v)) {
             let target_decides = survey.decider_of_id(target);
             if !target_decides.is_some_and(|v| has(target, &to, v)) {
                 follow(survey, claims, target, voter);
             }
+            return;
+        }
+        let decides = survey.decider_of_id(moving);
+        if !decides.is_some_and(|v| has(moving, &from, v)) {
             return;
         }
         if rename.exchange {
@@ -357,15 +355,15 @@ fn roll_forward(survey: &Survey<'_>, claims: &mut Claims, rename: &Rename) {
         claims.entry(to).or_default().insert(moving);
         return;
     }
-    if !has(moving, &to, decides) {
-        if !has(moving, &from, decides) {
-            return;
-        }
+    // Where the store that decides has not done it, it is behind: that it had moved on would have
+    // taken the rename out of the journal.
+    let decides = survey.decider_of_id(moving);
+    if !decides.is_some_and(|v| has(moving, &to, v)) {
         follow(survey, claims, moving, done[0]);
     }
     // The other object: as it is on a voter that has done the rename and holds a copy of it. The
     // store that decides for it may be further behind, and have it where it was before it came to
-    // the target; that it moved on after the rename would have taken the rename out of the journal.
+    // the target.
     let Some(target_decides) = survey.decider_of_id(target) else {
         return;
     };
@@ -442,8 +440,14 @@ fn names(survey: &Survey<'_>, claims: Claims) -> Decided {
             .collect(),
         losers,
     };
+    let mut counts: BTreeMap<ObjectId, u32> = BTreeMap::new();
+    for id in holders.values() {
+        *counts.entry(*id).or_default() += 1;
+    }
     for ((dir, name), id) in holders {
-        if let Some(wanted) = wanted(survey, id) {
+        if let Some(mut wanted) = wanted(survey, id) {
+            // The copy that is followed may have fewer names than it is to have.
+            wanted.links = wanted.links.max(counts[&id]);
             decided.names.entry(dir).or_default().insert(name, wanted);
         }
     }
