@@ -225,6 +225,12 @@ impl<'a> Pass<'a> {
         let source = self.voter(task.source.0)?;
         let copied = source.open(&task.source.1, false).and_then(|from| {
             let to = self.target.1.open(&task.target, true)?;
+            // What a sync could not bring to the medium may still be in the cache, and looks clean:
+            // compared is what the medium has.
+            to.forget_cache(0, 0);
+            if self.decided.is_some() {
+                from.forget_cache(0, 0);
+            }
             let length = from.attr()?.size;
             let ranges = if task.whole {
                 vec![(0, length)]
