@@ -189,10 +189,10 @@ fn a_failed_sync_loses_what_it_was_to_save() {
         Ok(()),
         "the second answer is a lie, as on Linux"
     );
-    assert_eq!(read(&store, "a").expect("a")[0], 2, "the cache has it");
+    assert_eq!(read(&sim, "a").expect("a")[0], 2, "the cache has it");
     file.write_at(8192, &[3; 4096]).expect("write");
     file.forget_cache(0, 0);
-    let seen = read(&store, "a").expect("a");
+    let seen = read(&sim, "a").expect("a");
     assert_eq!(seen[0], 1, "without the cache it is gone");
     assert_eq!(seen[8192], 3, "what is still to be written is not");
     file.sync(false).expect("sync");
