@@ -8,7 +8,8 @@ SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 # Debian packages, each with what needs it.
-#   gcc libc6-dev                  the linker and C library that rustc links with
+#   gcc libc6-dev                  the linker and C library that rustc links with; the vector loops
+#                                  of reed-solomon-erasure are C
 #   fuse3                          fusermount3, and the udev rule for /dev/fuse
 BUILD_PACKAGES := gcc libc6-dev ca-certificates
 UP_PACKAGES    := $(BUILD_PACKAGES) fuse3
@@ -18,8 +19,9 @@ UP_PACKAGES    := $(BUILD_PACKAGES) fuse3
 #   passwd                         useradd: pjdfstest acts as users nobody and tests
 #   fio                            load for the benchmark and the torture
 #   jq                             the tour reads `status --json`
+#   libisal-dev                    the other loops of parity, which have to give the same bytes
 #   perl                           the tour reads file times to the nanosecond
-TEST_PACKAGES  := $(UP_PACKAGES) attr acl e2fsprogs xfsprogs mount util-linux procps passwd fio jq perl
+TEST_PACKAGES  := $(UP_PACKAGES) attr acl e2fsprogs xfsprogs mount util-linux procps passwd fio jq perl libisal-dev
 
 RELEASE  := target/release/holdfast
 export HOLDFAST := $(CURDIR)/$(RELEASE)
@@ -58,6 +60,8 @@ test:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked --quiet
 	cargo test --workspace --locked
+	cargo clippy --package holdfast-parity --features isal --all-targets --locked -- -D warnings
+	cargo test --package holdfast-parity --features isal --locked
 	@scripts/tools pjdfstest@0.2.2 fsx@0.3.2
 	cargo build --release --locked --package holdfast
 	@id tests >/dev/null 2>&1 || useradd --system --no-create-home tests
