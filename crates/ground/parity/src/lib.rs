@@ -11,7 +11,8 @@
 //! vector loops where the processor has the instructions. With the feature `isal`, ISA-L's loops
 //! instead. A shard that is present is taken to be right: damage is found by checksums elsewhere, or
 //! by [`Code::verify`] where shards are left over. No I/O, no clock, no state between calls; unsafe
-//! code only where ISA-L is called. Calls do not allocate up to 32 data and 16 parity shards.
+//! code only where ISA-L is called. Up to 32 data and 16 parity shards no call allocates, but for
+//! ISA-L's tables.
 //!
 //! # Invariants
 //! - 1 <= data shards; data + parity shards <= [`SHARDS_MAX`] = 255

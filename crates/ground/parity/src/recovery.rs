@@ -4,8 +4,8 @@ use crate::generator::{product, quotient, weight_in};
 use crate::{Geometry, Misuse, Shard};
 use smallvec::{SmallVec, smallvec};
 
-/// Weights of small geometries stay off the heap.
-pub(crate) type Weights = SmallVec<[u8; 128]>;
+/// Those of 32 data and 16 parity shards stay off the heap.
+pub(crate) type Weights = SmallVec<[u8; 512]>;
 
 /// Which of the present shards are read, and with which weights.
 #[derive(Debug)]

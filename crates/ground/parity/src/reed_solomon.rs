@@ -5,9 +5,11 @@ use crate::recovery::{Recovery, Weights};
 use crate::{Code, Geometry, Kernel, Mismatch, Misuse, Role, Shard, Unverified};
 use smallvec::SmallVec;
 
+// Up to 32 data and 16 parity shards, lists stay off the heap.
 type Inputs<'a> = SmallVec<[&'a [u8]; 32]>;
 type Outputs<'a> = SmallVec<[&'a mut [u8]; 16]>;
-type Shards = SmallVec<[Shard; 32]>;
+type Shards = SmallVec<[Shard; 48]>;
+type Parts<'a> = SmallVec<[(Shard, &'a [u8]); 48]>;
 
 /// Bytes that `verify` recomputes and compares at once.
 const COMPARED_BYTES: usize = 4 << 10;
@@ -146,7 +148,7 @@ impl Code for ReedSolomon {
         }
         check_lengths(present.iter().map(|(shard, buffer)| (*shard, buffer.len())))?;
         check_present(present.len(), usize::from(self.geometry.data()) + 1)?;
-        let mut order: SmallVec<[(Shard, &[u8]); 32]> = SmallVec::from_slice(present);
+        let mut order: Parts<'_> = SmallVec::from_slice(present);
         order.sort_unstable_by_key(|(shard, _)| *shard);
         let (basis, rest) = order.split_at(usize::from(self.geometry.data()));
         let names: Shards = rest.iter().map(|(shard, _)| *shard).collect();
