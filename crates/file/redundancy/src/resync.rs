@@ -21,7 +21,8 @@ use crate::engine::Engine;
 use crate::journal::dirty::{DirtySet, Entry, Place};
 use crate::label::{Label, ObjectId, StoreIndex};
 use crate::store::{Node, Store};
-use env::errno::Errno;
+use content::Failed;
+use env::errno::{Errno, Fault, fault};
 use locate::Located;
 use mount::{Kind, Result};
 use pace::Pace;
@@ -163,6 +164,9 @@ impl<'a> Pass<'a> {
             }
         }
         self.target.1.sync_all()?;
+        if self.pace.has_unreadable() {
+            return Err(Errno::IO);
+        }
         if self.left.is_empty() {
             self.empty_aside()?;
             self.target.1.sync_all()?;
@@ -221,43 +225,61 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
+    /// Makes one file equal. One that a voter cannot read is counted and left out, so that the
+    /// others still get their copies; the pass fails at its end.
     fn file(&self, task: &FileTask) -> Result<()> {
-        let source = self.voter(task.source.0)?;
-        let copied = source.open(&task.source.1, false).and_then(|from| {
-            let to = self.target.1.open(&task.target, true)?;
-            // What a sync could not bring to the medium may still be in the cache, and looks clean:
-            // compared is what the medium has.
-            to.forget_cache(0, 0);
-            if self.decided.is_some() {
-                from.forget_cache(0, 0);
-            }
-            let length = from.attr()?.size;
-            let ranges = if task.whole {
-                vec![(0, length)]
-            } else {
-                let id = self
-                    .engine
-                    .label_of(&source.inspect(&task.source.1)?)
-                    .map(|l| l.id);
-                id.map_or_else(Vec::new, |id| self.dirty.ranges(id, length))
-            };
-            if to.attr()?.size != length {
-                to.set_len(length)?;
-            }
-            for (start, end) in ranges {
-                let end = end.min(length);
-                if start < end {
-                    content::equal_range(&*from, &*to, start, end - start, self.pace)?;
-                }
-            }
-            content::copy_attributes((&**source, &task.source.1), (&*self.target.1, &task.target))
-        });
+        let copied = self.copy(task);
         self.pace.object();
         match copied {
             // Gone meanwhile; the change that removed it is in the next dirty set.
-            Err(Errno::STALE | Errno::NOENT) => Ok(()),
-            other => other,
+            Err(failed) if matches!(failed.errno(), Errno::STALE | Errno::NOENT) => Ok(()),
+            Err(Failed::Source(errno)) if fault(errno) == Fault::Medium => {
+                let (index, node) = &task.source;
+                let found = self.voter(*index)?.inspect(node);
+                let id = found.ok().and_then(|f| Some(self.engine.label_of(&f)?.id));
+                tracing::warn!(
+                    store = index.0,
+                    inode = id.map_or(0, |id| id.0),
+                    %errno,
+                    "a file cannot be read from the store that is copied from; \
+                     `find MOUNT -inum` names it"
+                );
+                self.pace.unreadable(*index);
+                Ok(())
+            }
+            other => other.map_err(Failed::errno),
         }
+    }
+
+    fn copy(&self, task: &FileTask) -> std::result::Result<(), Failed> {
+        let source = self.voter(task.source.0)?;
+        let from = source.open(&task.source.1, false).map_err(Failed::Source)?;
+        let to = self.target.1.open(&task.target, true)?;
+        // What a sync could not bring to the medium may still be in the cache, and looks clean:
+        // compared is what the medium has.
+        to.forget_cache(0, 0);
+        if self.decided.is_some() {
+            from.forget_cache(0, 0);
+        }
+        let length = from.attr().map_err(Failed::Source)?.size;
+        let ranges = if task.whole {
+            vec![(0, length)]
+        } else {
+            let found = source.inspect(&task.source.1).map_err(Failed::Source)?;
+            let id = self.engine.label_of(&found).map(|l| l.id);
+            id.map_or_else(Vec::new, |id| self.dirty.ranges(id, length))
+        };
+        if to.attr()?.size != length {
+            to.set_len(length)?;
+        }
+        for (start, end) in ranges {
+            let end = end.min(length);
+            if start < end {
+                content::equal_range(&*from, &*to, start, end - start, self.pace)?;
+            }
+        }
+        content::copy_attributes((&**source, &task.source.1), (&*self.target.1, &task.target))?;
+        Ok(())
     }
 }
 

@@ -172,6 +172,45 @@ fn a_store_between_tries_says_why_and_when() -> Result<()> {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_keeps_no_other_from_being_rebuilt() -> Result<()> {
+    let stores = three();
+    let engine = open(&stores, 1)?;
+    write_files(&engine, Ino::ROOT, 0..6)?;
+    engine.detach(StoreIndex(1))?;
+    let empty = SimStore::new(9, &Power::new());
+    engine.attach("sim-1", empty.clone(), Attach::Empty)?;
+    for member in [0, 2] {
+        stores[member].fail_after(Fault::ReadError, 0);
+    }
+    engine.resync_now();
+    let status = engine.status();
+    assert_eq!(status.stores[1].state, StoreState::Fenced);
+    let detail = &status.stores[1].detail;
+    assert!(
+        detail.contains(" of the files to be copied, the others are copied"),
+        "{detail}"
+    );
+    // The members stay: what they alone have is worth more than a store without a bad sector.
+    assert_eq!(engine.members().count(), 2);
+    let mut written = 0;
+    for number in 0..6 {
+        let name = format!("f{number}");
+        if let Ok(found) = empty.lookup(&empty.root()?, OsStr::new(&name)) {
+            let mut content = [0; 100];
+            empty.open(&found.node, false)?.read_at(0, &mut content)?;
+            written += usize::from(content == [number as u8; 100]);
+        }
+    }
+    ensure!(written > 0, "the others are there");
+
+    engine.attach("sim-1", empty, Attach::Return)?;
+    engine.resync_now();
+    assert!(engine.status().redundant);
+    assert_eq!(differences(&engine)?, 0);
+    Ok(engine.shutdown()?)
+}
+
+#[test]
 fn a_store_that_files_need_is_not_detached() -> Result<()> {
     let stores = three();
     let engine = open(&stores, 1)?;

@@ -31,6 +31,13 @@ const ROUNDS_MAX: usize = 8;
 /// Entries few enough for the last pass, during which changes wait.
 const LAST_ENTRIES: usize = 64;
 
+/// Objects of the pass before the last one, which has about as much to do: an entry may stand for a
+/// directory with any number of new files.
+const LAST_OBJECTS: u64 = 1024;
+
+/// Bytes compared in the pass before the last one: a tenth of a second from the cache.
+const LAST_BYTES: u64 = 64 << 20;
+
 /// The threads of an engine and what wakes them.
 pub(crate) struct Keeper {
     stop: Arc<AtomicBool>,
@@ -114,7 +121,14 @@ pub(crate) fn start(engine: &Arc<Engine>) {
 }
 
 /// What to tell of a store between tries.
-fn not_brought_back(errno: Errno) -> String {
+fn not_brought_back(errno: Errno, pace: &Pace) -> String {
+    if let Some((store, files)) = pace.unreadable_files() {
+        return format!(
+            "store {} cannot read {files} of the files to be copied, the others are copied; the log \
+             names them: restore or remove them",
+            store.0
+        );
+    }
     match errno {
         Errno::AGAIN => {
             "what it has missed could not all be found there; the next try compares everything"
@@ -347,7 +361,7 @@ impl Engine {
                 });
             }
             // Before the progress goes: a store that is away always says why.
-            Err(errno) => *slot.detail.lock() = not_brought_back(errno),
+            Err(errno) => *slot.detail.lock() = not_brought_back(errno, &pace),
         }
         *slot.progress.lock() = None;
         let mut membership = self.membership.lock();
@@ -382,12 +396,17 @@ impl Engine {
         let mut nameless = Nameless::default();
         for _ in 0..ROUNDS_MAX {
             let voters = self.member_stores();
+            let before = pace.progress();
             let left = Pass::new(self, &voters, target.clone(), &todo, pace).run()?;
             nameless.catch_up(self, &target, &todo, pace)?;
             self.checkpoint()?;
             todo = self.take_since(index);
             todo.merge(&left);
-            if todo.len() <= LAST_ENTRIES {
+            let after = pace.progress();
+            if todo.len() <= LAST_ENTRIES
+                && after.objects_done - before.objects_done <= LAST_OBJECTS
+                && after.bytes_done - before.bytes_done <= LAST_BYTES
+            {
                 break;
             }
         }

@@ -6,7 +6,7 @@ use crate::inode::Inode;
 use crate::journal::dirty::DirtySet;
 use crate::label::{ObjectId, StoreIndex};
 use crate::resync::apply::fresh_name;
-use crate::resync::content::{copy_attributes, equal_range};
+use crate::resync::content::{Failed, copy_attributes, equal_range};
 use crate::resync::pace::Pace;
 use crate::store::{Make, Node, Store, StoreFile};
 use env::errno::Errno;
@@ -72,7 +72,8 @@ impl Nameless {
             for (start, end) in ranges {
                 let end = end.min(length);
                 if start < end {
-                    equal_range(&**source, &*file, start, end - start, pace)?;
+                    equal_range(&**source, &*file, start, end - start, pace)
+                        .map_err(Failed::errno)?;
                 }
             }
             if let Some(original) = inode.node(*holder) {

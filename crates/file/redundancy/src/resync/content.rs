@@ -11,6 +11,30 @@ use std::os::unix::ffi::OsStrExt;
 
 const PAGE: usize = 4096;
 
+/// Which of two copies failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Failed {
+    /// The one that was read.
+    Source(Errno),
+    /// The one that was made equal, or the pass was stopped.
+    Target(Errno),
+}
+
+impl Failed {
+    /// The error, whosoever it is.
+    pub(crate) fn errno(self) -> Errno {
+        match self {
+            Failed::Source(errno) | Failed::Target(errno) => errno,
+        }
+    }
+}
+
+impl From<Errno> for Failed {
+    fn from(errno: Errno) -> Failed {
+        Failed::Target(errno)
+    }
+}
+
 fn read_full(file: &dyn StoreFile, offset: u64, buffer: &mut [u8]) -> Result<()> {
     let got = file.read_at(offset, buffer)?;
     buffer[got..].fill(0);
@@ -25,21 +49,21 @@ pub(crate) fn equal_range(
     offset: u64,
     length: u64,
     pace: &Pace,
-) -> Result<()> {
+) -> std::result::Result<(), Failed> {
     let end = offset + length;
     let mut at = offset;
     while at < end {
         let data = match from.seek(at, false) {
             Ok(data) => data.min(end),
             Err(Errno::NXIO) => end,
-            Err(errno) => return Err(errno),
+            Err(errno) => return Err(Failed::Source(errno)),
         };
         if data > at {
             free_range(to, at, data - at)?;
             at = data;
             continue;
         }
-        let hole = from.seek(at, true)?.min(end);
+        let hole = from.seek(at, true).map_err(Failed::Source)?.min(end);
         while at < hole {
             let next = ((at / CHUNK_BYTES + 1) * CHUNK_BYTES).min(hole);
             let written = equal_chunk(from, to, at, (next - at) as usize)?;
@@ -78,9 +102,9 @@ fn equal_chunk(
     to: &dyn StoreFile,
     offset: u64,
     length: usize,
-) -> Result<u64> {
+) -> std::result::Result<u64, Failed> {
     let (mut source, mut target) = (vec![0; length], vec![0; length]);
-    read_full(from, offset, &mut source)?;
+    read_full(from, offset, &mut source).map_err(Failed::Source)?;
     read_full(to, offset, &mut target)?;
     if source == target {
         return Ok(0);

@@ -1,5 +1,6 @@
 //! Progress of a pass and the rate it is held to.
 
+use crate::label::StoreIndex;
 use crate::status::Progress;
 use env::errno::Errno;
 use mount::Result;
@@ -22,6 +23,7 @@ pub(crate) struct Pace {
     total: AtomicU64,
     phase: Mutex<&'static str>,
     window: Mutex<(Instant, u64, u64)>,
+    unreadable: Mutex<Option<(StoreIndex, u64)>>,
 }
 
 impl Pace {
@@ -37,6 +39,7 @@ impl Pace {
             total: AtomicU64::new(0),
             phase: Mutex::new("comparing"),
             window: Mutex::new((now, 0, 0)),
+            unreadable: Mutex::new(None),
         }
     }
 
@@ -68,6 +71,23 @@ impl Pace {
 
     pub(crate) fn object(&self) {
         self.objects.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A file cannot be read from `store`, which is copied from.
+    pub(crate) fn unreadable(&self, store: StoreIndex) {
+        let mut unreadable = self.unreadable.lock();
+        let files = unreadable.map_or(0, |(_, files)| files);
+        *unreadable = Some((store, files + 1));
+    }
+
+    /// Whether some file could not be read.
+    pub(crate) fn has_unreadable(&self) -> bool {
+        self.unreadable.lock().is_some()
+    }
+
+    /// The last store that files could not be read from, and how many there were.
+    pub(crate) fn unreadable_files(&self) -> Option<(StoreIndex, u64)> {
+        *self.unreadable.lock()
     }
 
     /// Counts bytes compared and waits until the rate allows more.
