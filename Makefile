@@ -14,14 +14,14 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 BUILD_PACKAGES := gcc libc6-dev ca-certificates
 UP_PACKAGES    := $(BUILD_PACKAGES) fuse3
 #   attr acl                       getfattr, setfacl: extended attributes and ACLs in tests
-#   e2fsprogs xfsprogs             file systems for disks that tests fill and break
+#   e2fsprogs xfsprogs btrfs-progs file systems for disks that tests fill, stop and take away
 #   mount util-linux procps        losetup, findmnt, fallocate, ps
 #   passwd                         useradd: pjdfstest acts as users nobody and tests
 #   fio                            load for the benchmark and the torture
 #   jq                             the tour reads `status --json`
 #   libisal-dev                    the other loops of parity, which have to give the same bytes
 #   perl                           the tour reads file times to the nanosecond
-TEST_PACKAGES  := $(UP_PACKAGES) attr acl e2fsprogs xfsprogs mount util-linux procps passwd fio jq perl libisal-dev
+TEST_PACKAGES  := $(UP_PACKAGES) attr acl e2fsprogs xfsprogs btrfs-progs mount util-linux procps passwd fio jq perl libisal-dev
 
 RELEASE  := target/release/holdfast
 export HOLDFAST := $(CURDIR)/$(RELEASE)

@@ -1,4 +1,4 @@
-//! `holdfast check`: compares all copies, read-only.
+//! `holdfast check`: compares all copies, and changes none.
 
 use crate::config::InForce;
 use crate::control::{Answer, Request, TIME_LIMIT, client};
@@ -101,7 +101,21 @@ pub fn text(report: &CheckReport) -> String {
     if more > 0 {
         let _ok = writeln!(text, "  and {} more", units::count(more));
     }
+    text.push_str(&advice(report));
     text
+}
+
+fn advice(report: &CheckReport) -> String {
+    match report.healing {
+        Some(store) => format!(
+            "store {store} lacked copies that the others hold: it gets them now; \
+             `holdfast status --watch` shows when it is in sync\n"
+        ),
+        None => "nothing was changed. Where content differs, two copies cannot tell which of them \
+                 is right:\n\
+                 look at both below STORE/data, and write the right one through the mount\n"
+            .to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -121,6 +135,23 @@ mod tests {
                 detail: "content at 4096".to_owned(),
             }],
             absent: vec![2],
+            healing: None,
+        };
+        insta::assert_snapshot!(text(&report));
+    }
+
+    #[test]
+    fn a_store_that_gets_what_it_lacks_is_named() {
+        let report = CheckReport {
+            objects: 2,
+            differences: 1,
+            shown: vec![Difference {
+                path: "/docs/a".into(),
+                stores: vec![2],
+                detail: "missing".to_owned(),
+            }],
+            healing: Some(2),
+            ..CheckReport::default()
         };
         insta::assert_snapshot!(text(&report));
     }

@@ -72,7 +72,7 @@ pub enum Command {
     Attach(store::AttachArgs),
     /// Stop using a store
     Detach(store::DetachArgs),
-    /// Compare all copies, read-only
+    /// Compare all copies, and change none
     Check {
         /// The set.
         #[command(flatten)]

@@ -51,6 +51,8 @@ pub struct CheckReport {
     pub shown: Vec<Difference>,
     /// Stores that were not there to be compared.
     pub absent: Vec<u8>,
+    /// The store that was taken out because it lacked copies, and gets them back now.
+    pub healing: Option<u8>,
 }
 
 /// Most differences that a report names; all are counted.
@@ -73,7 +75,8 @@ pub trait Engine: Send + Sync {
     fn attach(&self, path: &Path) -> Outcome<u8>;
     /// Stops using a store, as if it had failed.
     fn detach(&self, index: u8) -> Outcome<()>;
-    /// Compares all copies, read-only, while the set runs.
+    /// Compares all copies while the set runs, and changes none; a store that merely lacks some is
+    /// brought up to date afterwards.
     fn check(&self, on_progress: OnProgress<'_>) -> Outcome<CheckReport>;
 }
 

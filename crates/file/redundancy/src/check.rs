@@ -5,7 +5,7 @@
 //! file system until the file is closed or synced.
 
 use crate::journal::dirty::CHUNK_BYTES;
-use crate::label::{Label, StoreIndex};
+use crate::label::{Label, StoreIndex, StoreMask};
 use crate::status::Progress;
 use crate::store::{Found, Node, Store, StoreFile};
 use env::errno::Errno;
@@ -45,6 +45,12 @@ pub struct CheckReport {
     pub differences: u64,
     /// The first of them, at most [`SHOWN_MAX`].
     pub shown: Vec<Difference>,
+    /// Stores that lack a copy which they should hold.
+    pub lacking: StoreMask,
+    /// Whether nothing but missing copies was found: what is there is equal.
+    pub only_missing: bool,
+    /// The store that was taken out for what it lacks, and is being brought up to date.
+    pub healing: Option<StoreIndex>,
     /// Whether it was stopped before the end.
     pub stopped: bool,
 }
@@ -55,12 +61,28 @@ pub(crate) struct Checker<'a> {
     pub(crate) stores: Vec<(StoreIndex, Arc<dyn Store>)>,
     pub(crate) on_progress: &'a mut dyn FnMut(&Progress) -> bool,
     pub(crate) report: CheckReport,
+    /// Differences that are missing copies.
+    pub(crate) missing: u64,
 }
 
 type Copies = Vec<(StoreIndex, Found, Label)>;
 type Dirs = Vec<(StoreIndex, Node)>;
 
 impl Checker<'_> {
+    pub(crate) fn new(
+        set: u64,
+        stores: Vec<(StoreIndex, Arc<dyn Store>)>,
+        on_progress: &mut dyn FnMut(&Progress) -> bool,
+    ) -> Checker<'_> {
+        Checker {
+            set,
+            stores,
+            on_progress,
+            report: CheckReport::default(),
+            missing: 0,
+        }
+    }
+
     /// Compares everything.
     pub(crate) fn run(mut self) -> Result<CheckReport> {
         let mut roots = Dirs::new();
@@ -80,6 +102,7 @@ impl Checker<'_> {
                 }
             }
         }
+        self.report.only_missing = self.report.differences == self.missing;
         Ok(self.report)
     }
 
@@ -172,6 +195,10 @@ impl Checker<'_> {
             .filter(|s| expected(*s) && !same.iter().any(|c| c.0 == *s))
             .collect();
         if !missing.is_empty() {
+            for store in &missing {
+                self.report.lacking = self.report.lacking.with(*store);
+            }
+            self.missing += 1;
             self.differ(path, missing, "missing");
         }
         let stray: Vec<_> = same.iter().map(|c| c.0).filter(|s| !expected(*s)).collect();

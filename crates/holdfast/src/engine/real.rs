@@ -99,6 +99,7 @@ fn report_of(report: redundancy::check::CheckReport) -> CheckReport {
             })
             .collect(),
         absent: Vec::new(),
+        healing: report.healing.map(|s| s.0),
     }
 }
 
@@ -210,7 +211,7 @@ impl super::Engine for Real {
         let away = self.engine.status().stores;
         report.absent = away
             .iter()
-            .filter(|s| s.state != StoreState::InSync)
+            .filter(|s| s.state != StoreState::InSync && Some(s.index) != report.healing)
             .map(|s| s.index)
             .collect();
         Ok(report)

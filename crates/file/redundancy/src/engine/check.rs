@@ -2,20 +2,25 @@
 
 use super::{Candidate, Engine, OpenError};
 use crate::check::{CheckReport, Checker};
-use crate::label::StoreMask;
+use crate::label::{StoreIndex, StoreMask};
 use crate::set::assemble;
 use crate::status::{Progress, ScrubStatus};
+use env::errno::Errno;
 use mount::Result;
 
 impl Engine {
-    /// Compares all copies on the members, read-only. Changes go on meanwhile; where copies differ
-    /// they are held up for a moment and everything is compared once more, so that a change under
-    /// way is not taken for a difference.
+    /// Compares all copies on the members, and changes none. Changes go on meanwhile; where copies
+    /// differ they are held up for a moment and everything is compared once more, so that a change
+    /// under way is not taken for a difference.
+    ///
+    /// A store that lacks copies, where that is all that is wrong and every place has its member, is
+    /// taken out of use, and comes back with them: until then it does not count as redundancy.
     pub fn check(&self, on_progress: &mut dyn FnMut(&Progress) -> bool) -> Result<CheckReport> {
         let mut report = self.compare(on_progress)?;
         if report.differences > 0 && !report.stopped {
             let _still = self.gate.write();
             report = self.compare(on_progress)?;
+            report.healing = self.heal(&report);
         }
         if !report.stopped {
             *self.last_scrub.lock() = Some(ScrubStatus {
@@ -27,14 +32,24 @@ impl Engine {
         Ok(report)
     }
 
+    /// Fences the one store that lacks copies. Two that lack some, or copies that differ, leave it
+    /// open which store is right: then nothing is done, because what a store that comes back has
+    /// and the others lack is removed from it.
+    fn heal(&self, report: &CheckReport) -> Option<StoreIndex> {
+        let whole = self.members().count() == self.slots.len();
+        let settled = report.only_missing && report.lacking.count() == 1 && !report.stopped;
+        let store = report.lacking.iter().next().filter(|_| whole && settled)?;
+        match self.fence_for(store, Errno::UCLEAN) {
+            Ok(()) => Some(store),
+            Err(errno) => {
+                tracing::warn!(store = store.0, %errno, "a store that lacks copies is still in use");
+                None
+            }
+        }
+    }
+
     fn compare(&self, on_progress: &mut dyn FnMut(&Progress) -> bool) -> Result<CheckReport> {
-        let checker = Checker {
-            set: self.set.short(),
-            stores: self.member_stores(),
-            on_progress,
-            report: CheckReport::default(),
-        };
-        checker.run()
+        Checker::new(self.set.short(), self.member_stores(), on_progress).run()
     }
 
     /// Compares all copies of a set that does not run, without changing anything. Returns the
@@ -55,12 +70,7 @@ impl Engine {
                 stores.push((*index, store.clone()));
             }
         }
-        let checker = Checker {
-            set: assembly.header.set.short(),
-            stores,
-            on_progress,
-            report: CheckReport::default(),
-        };
+        let checker = Checker::new(assembly.header.set.short(), stores, on_progress);
         let report = checker.run().map_err(OpenError::Recovery)?;
         Ok((report, assembly.missing))
     }
