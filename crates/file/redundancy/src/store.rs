@@ -143,6 +143,9 @@ pub trait StoreFile: Send + Sync {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize>;
     /// Writes all of `data` or fails, then perhaps with a prefix written.
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()>;
+    /// Whoever reads through this handle reads ahead by itself: a read brings in what it asks for
+    /// and no more.
+    fn no_read_ahead(&self) {}
     /// Begins to bring written content to the medium without waiting, where the store can: a
     /// sync that follows waits less.
     fn start_sync(&self) {}

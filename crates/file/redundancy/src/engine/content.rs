@@ -70,6 +70,12 @@ impl Engine {
                 Some((_, errno)) if fault(errno) == Fault::Transient => return Err(errno),
                 Some((index, errno)) => self.fence_for(index, errno)?,
                 None => {
+                    // The kernel reads ahead in the mount. Doing it below too brings in twice as
+                    // much as random readers ask for.
+                    if let Some((_, first)) = files.first() {
+                        let first: &Arc<dyn StoreFile> = first;
+                        first.no_read_ahead();
+                    }
                     let open = Arc::new(OpenFiles {
                         generation,
                         write,

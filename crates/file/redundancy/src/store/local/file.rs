@@ -50,6 +50,11 @@ impl StoreFile for LocalFile {
         Ok(())
     }
 
+    fn no_read_ahead(&self) {
+        // Only advice: a failure changes nothing.
+        let _ = rustix::fs::fadvise(&self.0, 0, None, Advice::Random);
+    }
+
     fn start_sync(&self) {
         env::writeback::start(&self.0);
     }
