@@ -93,6 +93,16 @@ pub trait Store: Send + Sync + 'static {
     fn set_attr(&self, node: &Node, change: &SetAttr) -> Result<()>;
     /// Creates `name` in `dir`.
     fn make(&self, dir: &Node, name: &OsStr, make: &Make<'_>) -> Result<Found>;
+    /// As [`Store::make`]; with it the new file, open for reading and writing, where the store has
+    /// it open anyway.
+    fn make_open(
+        &self,
+        dir: &Node,
+        name: &OsStr,
+        make: &Make<'_>,
+    ) -> Result<(Found, Option<Arc<dyn StoreFile>>)> {
+        Ok((self.make(dir, name, make)?, None))
+    }
     /// Gives the object another name.
     fn link(&self, node: &Node, dir: &Node, name: &OsStr) -> Result<()>;
     /// Removes a name that is not a directory's.
