@@ -35,6 +35,7 @@ pub fn run(in_force: &InForce, runtime: &Path) -> Outcome<()> {
     let config = &in_force.settings.redundancy;
     // The mount must not be kept busy, nor a directory held, by where this was started.
     std::env::set_current_dir("/").map_err(|error| Failure::unexpected("/", &error))?;
+    env::descriptors::raise_limit();
     let machine = Machine::look();
     let pre_check = preflight::check(in_force, &machine);
     if matches!(&pre_check, Err(failure) if failure.exit == Exit::NoPermission) {

@@ -47,6 +47,9 @@ struct Content {
     nameless: bool,
 }
 
+/// Open copies; the one that decides comes first.
+pub(crate) type Files = SmallVec<[(StoreIndex, Arc<dyn StoreFile>); 3]>;
+
 /// The open copies of a file.
 pub(crate) struct OpenFiles {
     /// Membership generation at which they were opened.
@@ -54,7 +57,31 @@ pub(crate) struct OpenFiles {
     /// Whether every member copy is open for writing; else one copy is, for reading.
     pub(crate) write: bool,
     /// The copies; the one that decides comes first.
-    pub(crate) files: SmallVec<[(StoreIndex, Arc<dyn StoreFile>); 3]>,
+    pub(crate) files: Files,
+    /// Whether the first one has been told that who reads through it reads ahead by itself.
+    told: AtomicBool,
+}
+
+impl OpenFiles {
+    pub(crate) fn new(generation: u64, write: bool, files: Files) -> OpenFiles {
+        OpenFiles {
+            generation,
+            write,
+            files,
+            told: AtomicBool::new(false),
+        }
+    }
+
+    /// The copy to read from. The kernel reads ahead in the mount; doing it below too would bring
+    /// in twice as much as random readers ask for.
+    pub(crate) fn reader(&self) -> Option<&(StoreIndex, Arc<dyn StoreFile>)> {
+        let first = self.files.first()?;
+        if !self.told.load(Ordering::Relaxed) {
+            self.told.store(true, Ordering::Relaxed);
+            first.1.no_read_ahead();
+        }
+        Some(first)
+    }
 }
 
 /// A byte range being written; others that overlap it wait.
@@ -171,11 +198,8 @@ impl Inode {
             && open.files.iter().any(|(s, _)| *s == store)
         {
             let files = open.files.iter().filter(|(s, _)| *s != store).cloned();
-            content.open = Some(Arc::new(OpenFiles {
-                generation: open.generation,
-                write: open.write,
-                files: files.collect(),
-            }));
+            let files = files.collect();
+            content.open = Some(Arc::new(OpenFiles::new(open.generation, open.write, files)));
         }
     }
 
@@ -186,11 +210,7 @@ impl Inode {
         if let Some(open) = &content.open {
             let mut files = open.files.clone();
             files.push((store, file));
-            content.open = Some(Arc::new(OpenFiles {
-                generation: open.generation,
-                write: open.write,
-                files,
-            }));
+            content.open = Some(Arc::new(OpenFiles::new(open.generation, open.write, files)));
         }
     }
 

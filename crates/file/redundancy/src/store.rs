@@ -93,6 +93,16 @@ pub trait Store: Send + Sync + 'static {
     fn set_attr(&self, node: &Node, change: &SetAttr) -> Result<()>;
     /// Creates `name` in `dir`.
     fn make(&self, dir: &Node, name: &OsStr, make: &Make<'_>) -> Result<Found>;
+    /// As [`Store::make`]; with it the new file, open for reading and writing, where the store has
+    /// it open anyway.
+    fn make_open(
+        &self,
+        dir: &Node,
+        name: &OsStr,
+        make: &Make<'_>,
+    ) -> Result<(Found, Option<Arc<dyn StoreFile>>)> {
+        Ok((self.make(dir, name, make)?, None))
+    }
     /// Gives the object another name.
     fn link(&self, node: &Node, dir: &Node, name: &OsStr) -> Result<()>;
     /// Removes a name that is not a directory's.
@@ -143,6 +153,9 @@ pub trait StoreFile: Send + Sync {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize>;
     /// Writes all of `data` or fails, then perhaps with a prefix written.
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()>;
+    /// Whoever reads through this handle reads ahead by itself: a read brings in what it asks for
+    /// and no more.
+    fn no_read_ahead(&self) {}
     /// Begins to bring written content to the medium without waiting, where the store can: a
     /// sync that follows waits less.
     fn start_sync(&self) {}

@@ -39,6 +39,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod descriptors;
 pub mod errno;
 pub mod handle;
 pub mod real;

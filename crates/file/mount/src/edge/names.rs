@@ -3,7 +3,7 @@
 use super::Edge;
 use crate::convert::{GENERATION, TTL, absent, errno, file_attr, kind_of_mode};
 use crate::{Attr, Caller, Errno, Ino, Kind, NewObject};
-use fuser::{FileHandle, FopenFlags, ReplyCreate, ReplyData, ReplyEntry};
+use fuser::{ReplyData, ReplyEntry};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -66,24 +66,6 @@ impl Edge {
             None => return reply.error(errno(Errno::INVAL)),
         };
         self.make(caller, dir, name, object, mode, reply);
-    }
-
-    pub(super) fn create_file(
-        &self,
-        caller: &Caller,
-        dir: Ino,
-        name: &OsStr,
-        mode: u32,
-        reply: ReplyCreate,
-    ) {
-        match self.make_held(caller, dir, name, NewObject::File, mode) {
-            Ok((ino, attr)) => {
-                let attr = file_attr(ino, &attr);
-                let flags = FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH;
-                reply.created(&TTL, &attr, GENERATION, FileHandle(0), flags);
-            }
-            Err(error) => reply.error(errno(error)),
-        }
     }
 
     pub(super) fn link_name(&self, ino: Ino, dir: Ino, name: &OsStr, reply: ReplyEntry) {

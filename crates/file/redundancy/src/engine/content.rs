@@ -1,13 +1,12 @@
 //! Reading and writing content.
 
 use super::Engine;
-use crate::inode::{Inode, OpenFiles};
+use crate::inode::{Files, Inode, OpenFiles};
 use crate::journal::dirty::{CHUNK_BYTES, Entry, REGION_BYTES, regions};
 use crate::label::StoreIndex;
 use crate::store::StoreFile;
 use env::errno::{Errno, Fault, fault};
 use mount::{AllocateFlags, Kind, Result, SetAttr, SetTime};
-use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -54,7 +53,7 @@ impl Engine {
             if copies.is_empty() {
                 return Err(Errno::IO);
             }
-            let mut files = SmallVec::new();
+            let mut files = Files::new();
             let wanted = if write { copies.len() } else { 1 };
             let mut failed = None;
             for index in copies.iter().take(wanted) {
@@ -70,11 +69,7 @@ impl Engine {
                 Some((_, errno)) if fault(errno) == Fault::Transient => return Err(errno),
                 Some((index, errno)) => self.fence_for(index, errno)?,
                 None => {
-                    let open = Arc::new(OpenFiles {
-                        generation,
-                        write,
-                        files,
-                    });
+                    let open = Arc::new(OpenFiles::new(generation, write, files));
                     inode.set_open_files(Some(open.clone()));
                     self.queue_open(inode, before.is_none());
                     return Ok(open);
@@ -82,6 +77,16 @@ impl Engine {
             }
         }
         Err(Errno::IO)
+    }
+
+    /// Keeps the copies of a file that has just been made open, where they all are: they were made
+    /// at or after this membership generation.
+    pub(crate) fn keep_open(&self, inode: &Arc<Inode>, generation: u64, files: Files) {
+        if files.is_empty() || files.len() != self.copies_of(inode).len() {
+            return;
+        }
+        inode.set_open_files(Some(Arc::new(OpenFiles::new(generation, true, files))));
+        self.queue_open(inode, true);
     }
 
     fn open_on(
@@ -221,7 +226,7 @@ impl Engine {
     ) -> Result<R> {
         for _ in 0..=self.slots.len() {
             let open = self.open_copies(inode, false)?;
-            let (index, file) = open.files.first().ok_or(Errno::IO)?;
+            let (index, file) = open.reader().ok_or(Errno::IO)?;
             match ask(&**file) {
                 Err(errno) if fault(errno) == Fault::Medium => self.fence_for(*index, errno)?,
                 other => return other,

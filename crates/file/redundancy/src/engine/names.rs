@@ -1,10 +1,10 @@
 //! Creating, linking and removing names.
 
 use super::{Engine, Stores};
-use crate::inode::Inode;
+use crate::inode::{Files, Inode};
 use crate::journal::dirty::Entry;
 use crate::label::{Label, StoreIndex, StoreMask};
-use crate::store::{Found, Make, Store};
+use crate::store::{Found, Make, Store, StoreFile};
 use env::errno::{Errno, Fault, fault};
 use mount::{Attr, Caller, Kind, NewObject, Result, SetAttr, SetTime};
 use std::ffi::OsStr;
@@ -68,6 +68,7 @@ impl Engine {
         let is_dir = matches!(object, NewObject::Dir);
         let id = self.next_id();
         let mut full = StoreMask::default();
+        let generation = self.generation();
         loop {
             let (home, copies) = self.choose(full);
             let label = Label {
@@ -85,17 +86,17 @@ impl Engine {
                 label,
             };
             match self.make_copies(dir, name, &make, is_dir)? {
-                Made::Done(found) => {
-                    let (first, attr) = {
-                        let (_, first) = found.first().ok_or(Errno::IO)?;
-                        (first.attr.kind, first.attr)
-                    };
-                    let inode = self.inodes.obtain(label, first);
+                Made::Done(made) => {
+                    let attr = made.first().ok_or(Errno::IO)?.1.attr;
+                    let inode = self.inodes.obtain(label, attr.kind);
                     inode.set_no_capability();
                     inode.set_hint(dir, name);
-                    for (store, found) in found {
+                    let mut files = Files::new();
+                    for (store, found, file) in made {
                         inode.set_node(store, found.node);
+                        files.extend(file.map(|file| (store, file)));
                     }
+                    self.keep_open(&inode, generation, files);
                     if is_dir {
                         self.note_dir_op(dir);
                     }
@@ -116,18 +117,18 @@ impl Engine {
         make: &Make<'_>,
         is_dir: bool,
     ) -> Result<Made> {
-        let mut found: Vec<(StoreIndex, Found)> = Vec::new();
+        let mut made: Vec<MadeCopy> = Vec::new();
         for index in self.copies(&make.label, is_dir) {
             let answer = self.store(index).and_then(|store| {
                 let node = self.node_on(dir, index)?;
                 self.make_on(&*store, index, &node, name, make)
             });
             match answer {
-                Ok(object) => found.push((index, object)),
+                Ok((found, file)) => made.push((index, found, file)),
                 Err(errno) => match fault(errno) {
-                    Fault::Caller if found.is_empty() => return Err(errno),
+                    Fault::Caller if made.is_empty() => return Err(errno),
                     Fault::NoSpace | Fault::Transient => {
-                        self.undo_make(dir, name, is_dir, &found);
+                        self.undo_make(dir, name, is_dir, &made);
                         if fault(errno) == Fault::Transient {
                             return Err(errno);
                         }
@@ -137,10 +138,10 @@ impl Engine {
                 },
             }
         }
-        if found.is_empty() {
+        if made.is_empty() {
             Err(Errno::IO)
         } else {
-            Ok(Made::Done(found))
+            Ok(Made::Done(made))
         }
     }
 
@@ -151,8 +152,8 @@ impl Engine {
         dir: &crate::store::Node,
         name: &OsStr,
         make: &Make<'_>,
-    ) -> Result<Found> {
-        match store.make(dir, name, make) {
+    ) -> Result<(Found, Option<Arc<dyn StoreFile>>)> {
+        match store.make_open(dir, name, make) {
             Err(Errno::EXIST) => {
                 // What bears no label of this set is not in the way of users: it is kept aside.
                 let there = store.lookup(dir, name)?;
@@ -173,20 +174,14 @@ impl Engine {
                     OsStr::new(&kept),
                     mount::RenameFlags::NOREPLACE,
                 )?;
-                store.make(dir, name, make)
+                store.make_open(dir, name, make)
             }
             other => other,
         }
     }
 
-    fn undo_make(
-        &self,
-        dir: &Arc<Inode>,
-        name: &OsStr,
-        is_dir: bool,
-        made: &[(StoreIndex, Found)],
-    ) {
-        for (index, _) in made {
+    fn undo_make(&self, dir: &Arc<Inode>, name: &OsStr, is_dir: bool, made: &[MadeCopy]) {
+        for (index, ..) in made {
             let undo = self.store(*index).and_then(|store| {
                 let node = self.node_on(dir, *index)?;
                 if is_dir {
@@ -313,7 +308,10 @@ impl Engine {
     }
 }
 
+/// One copy of what was made, open where it is a file and the store had it open.
+type MadeCopy = (StoreIndex, Found, Option<Arc<dyn StoreFile>>);
+
 enum Made {
-    Done(Vec<(StoreIndex, Found)>),
+    Done(Vec<MadeCopy>),
     Full(StoreIndex),
 }

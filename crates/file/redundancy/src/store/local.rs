@@ -12,6 +12,7 @@
 use super::{Found, Make, Node, Store, StoreFile};
 use crate::label::{LABEL_BYTES, Label, XATTR_NAME};
 use attributes::{attr_of, kind_of};
+use directories::{Directories, Directory};
 use env::handle::{Handle, get_xattr, name_to_handle, open_by_handle, proc_path};
 use mount::{Attr, Errno, Kind, RenameFlags, Result, SetAttr, Space};
 use rustix::fs::{AtFlags, OFlags, RawDir, Stat};
@@ -22,6 +23,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 
 mod attributes;
+mod directories;
 mod error;
 mod file;
 mod layout;
@@ -76,6 +78,7 @@ pub struct LocalStore {
     device: u64,
     system: Arc<dyn env::Dir>,
     aside: Node,
+    directories: Directories,
     lease: Option<lease::Lease>,
 }
 
@@ -93,8 +96,13 @@ impl LocalStore {
         self.open_node(node, OFlags::PATH)
     }
 
-    fn dir(&self, node: &Node) -> Result<OwnedFd> {
-        self.open_node(node, OFlags::PATH | OFlags::DIRECTORY)
+    /// A directory to work in.
+    fn dir(&self, node: &Node) -> Result<Directory> {
+        if let Some(directory) = self.directories.get(node) {
+            return Ok(directory);
+        }
+        let opened = self.open_node(node, OFlags::PATH | OFlags::DIRECTORY)?;
+        Ok(self.directories.keep(node, opened))
     }
 
     fn found(
@@ -166,7 +174,7 @@ impl Store for LocalStore {
     fn lookup(&self, dir: &Node, name: &OsStr) -> Result<Found> {
         let name = plain(name)?;
         let dir = self.dir(dir)?;
-        let handle = name_to_handle(dir.as_fd(), &name)?;
+        let handle = dir.answer(name_to_handle(dir.as_fd(), &name))?;
         let stat = rustix::fs::statat(&dir, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW)?;
         self.found(handle, &stat, label_of(dir.as_fd(), &name)?)
     }
@@ -182,6 +190,13 @@ impl Store for LocalStore {
     }
 
     fn attr(&self, node: &Node) -> Result<Attr> {
+        if let Some(directory) = self.directories.get(node) {
+            let stat = rustix::fs::fstat(&directory)?;
+            return match stat.st_nlink {
+                0 => Err(Errno::STALE),
+                _ => Ok(attr_of(&stat)),
+            };
+        }
         Ok(attr_of(&rustix::fs::fstat(self.path(node)?)?))
     }
 
@@ -200,24 +215,41 @@ impl Store for LocalStore {
     }
 
     fn make(&self, dir: &Node, name: &OsStr, make: &Make<'_>) -> Result<Found> {
+        let (found, _) = self.make_open(dir, name, make)?;
+        Ok(found)
+    }
+
+    fn make_open(
+        &self,
+        dir: &Node,
+        name: &OsStr,
+        make: &Make<'_>,
+    ) -> Result<(Found, Option<Arc<dyn StoreFile>>)> {
         let name = plain(name)?;
         let dir = self.dir(dir)?;
-        let (handle, stat) = make::make(dir.as_fd(), &name, make)?;
-        self.found(handle, &stat, Some(make.label))
+        let made = dir.answer(make::make(dir.as_fd(), &name, make))?;
+        let found = self.found(made.handle, &made.stat, Some(make.label))?;
+        let file = made.file.map(file::LocalFile::made);
+        Ok((found, file.map(|file| Arc::new(file) as Arc<dyn StoreFile>)))
     }
 
     fn link(&self, node: &Node, dir: &Node, name: &OsStr) -> Result<()> {
         let name = plain(name)?;
         let (object, dir) = (self.path(node)?, self.dir(dir)?);
-        rustix::fs::linkat(&object, c"", &dir, name, AtFlags::EMPTY_PATH)
+        let linked = rustix::fs::linkat(&object, c"", &dir, name, AtFlags::EMPTY_PATH);
+        dir.answer(linked)
     }
 
     fn unlink(&self, dir: &Node, name: &OsStr) -> Result<()> {
-        rustix::fs::unlinkat(self.dir(dir)?, plain(name)?, AtFlags::empty())
+        let (name, dir) = (plain(name)?, self.dir(dir)?);
+        dir.answer(rustix::fs::unlinkat(&dir, name, AtFlags::empty()))
     }
 
     fn remove_dir(&self, dir: &Node, name: &OsStr) -> Result<()> {
-        rustix::fs::unlinkat(self.dir(dir)?, plain(name)?, AtFlags::REMOVEDIR)
+        let (name, dir) = (plain(name)?, self.dir(dir)?);
+        dir.answer(rustix::fs::unlinkat(&dir, name, AtFlags::REMOVEDIR))?;
+        self.directories.forget();
+        Ok(())
     }
 
     fn rename(
@@ -231,10 +263,9 @@ impl Store for LocalStore {
         let (name, new_name) = (plain(name)?, plain(new_name)?);
         let from = self.dir(dir)?;
         let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
-        if dir == new_dir {
-            return rustix::fs::renameat_with(&from, name, &from, new_name, flags);
-        }
-        rustix::fs::renameat_with(&from, name, self.dir(new_dir)?, new_name, flags)
+        let to = self.dir(new_dir)?;
+        let renamed = rustix::fs::renameat_with(&from, name, &to, new_name, flags);
+        from.answer(to.answer(renamed))
     }
 
     fn read_link(&self, node: &Node) -> Result<OsString> {
@@ -268,7 +299,8 @@ impl Store for LocalStore {
         if *dir == self.root_node {
             return Ok(self.root_node.clone());
         }
-        let (handle, _) = name_to_handle(self.dir(dir)?.as_fd(), c"..")?;
+        let dir = self.dir(dir)?;
+        let (handle, _) = dir.answer(name_to_handle(dir.as_fd(), c".."))?;
         node_of(&handle, self.tag)
     }
 

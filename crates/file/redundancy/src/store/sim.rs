@@ -263,6 +263,20 @@ impl Store for SimStore {
         self.found(&state, ino)
     }
 
+    fn make_open(
+        &self,
+        dir: &Node,
+        name: &OsStr,
+        make: &Make<'_>,
+    ) -> Result<(Found, Option<Arc<dyn StoreFile>>)> {
+        let found = self.make(dir, name, make)?;
+        let file = match make.object {
+            NewObject::File => self.open(&found.node, true).ok(),
+            _ => None,
+        };
+        Ok((found, file))
+    }
+
     fn link(&self, node: &Node, dir: &Node, name: &OsStr) -> Result<()> {
         let (ino, dir) = (self.ino(node)?, self.ino(dir)?);
         names::link(&mut *self.change()?, ino, dir, name)

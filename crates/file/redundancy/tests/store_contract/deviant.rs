@@ -178,6 +178,10 @@ impl StoreFile for DeviantFile {
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
         self.inner.write_at(offset, data)
     }
+    fn no_read_ahead(&self) {
+        self.inner.no_read_ahead();
+    }
+
     fn start_sync(&self) {
         self.inner.start_sync();
     }

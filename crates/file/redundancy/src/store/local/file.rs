@@ -12,6 +12,11 @@ use std::os::fd::{AsFd, OwnedFd};
 pub(super) struct LocalFile(OwnedFd);
 
 impl LocalFile {
+    /// A regular file that has just been created, open for reading and writing.
+    pub(super) fn made(descriptor: OwnedFd) -> LocalFile {
+        LocalFile(descriptor)
+    }
+
     /// EISDIR or EINVAL where the descriptor is not a regular file's.
     pub(super) fn new(descriptor: OwnedFd) -> Result<LocalFile> {
         let stat = rustix::fs::fstat(&descriptor)?;
@@ -48,6 +53,11 @@ impl StoreFile for LocalFile {
             }
         }
         Ok(())
+    }
+
+    fn no_read_ahead(&self) {
+        // Only advice: a failure changes nothing.
+        let _ = rustix::fs::fadvise(&self.0, 0, None, Advice::Random);
     }
 
     fn start_sync(&self) {

@@ -1,6 +1,8 @@
 //! Laying out and opening the directory.
 
-use super::{ASIDE, DATA, LABEL_XATTR, LocalStore, LocalStoreError, SYSTEM, node_of, tag_of};
+use super::{
+    ASIDE, DATA, Directories, LABEL_XATTR, LocalStore, LocalStoreError, SYSTEM, node_of, tag_of,
+};
 use env::handle::{get_xattr, name_to_handle, open_by_handle};
 use env::real::RealDir;
 use mount::Errno;
@@ -103,6 +105,7 @@ impl LocalStore {
             device,
             system: Arc::new(RealDir::from_fd(system)),
             aside: node_of(&aside, tag).map_err(no_handles)?,
+            directories: Directories::default(),
             lease: None,
         })
     }

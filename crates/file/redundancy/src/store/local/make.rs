@@ -12,13 +12,18 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 const NOFOLLOW: AtFlags = AtFlags::SYMLINK_NOFOLLOW;
 const SET_ID: u32 = 0o6000;
 
+/// What was created.
+pub(super) struct Created {
+    /// Its handle, and the id of the mount that it is on.
+    pub(super) handle: (Handle, i32),
+    /// Its attributes.
+    pub(super) stat: Stat,
+    /// A regular file, open for reading and writing.
+    pub(super) file: Option<OwnedFd>,
+}
+
 /// Creates `name` in `dir` with owner, mode and label. After a failure `name` is not there.
-/// Answers its handle with the id of its mount, and its attributes.
-pub(super) fn make(
-    dir: BorrowedFd<'_>,
-    name: &CStr,
-    make: &Make<'_>,
-) -> Result<((Handle, i32), Stat)> {
+pub(super) fn make(dir: BorrowedFd<'_>, name: &CStr, make: &Make<'_>) -> Result<Created> {
     let made = Made {
         file: create(dir, name, make)?,
         dir,
@@ -28,7 +33,9 @@ pub(super) fn make(
         .set_owner(make)
         .and_then(|()| made.set_label(&make.label))
         .and_then(|()| Ok((made.handle()?, made.stat()?)));
-    if finished.is_err() {
+    let Made { file, .. } = made;
+    let created = finished.map(|(handle, stat)| Created { handle, stat, file });
+    if created.is_err() {
         let flags = match make.object {
             NewObject::Dir => AtFlags::REMOVEDIR,
             _ => AtFlags::empty(),
@@ -36,7 +43,7 @@ pub(super) fn make(
         // The first error is the one to report; an object left behind has no label and is swept.
         let _ = rustix::fs::unlinkat(dir, name, flags);
     }
-    finished
+    created
 }
 
 /// The file system below applies the umask or the default ACL, and the set-group-id rule.
@@ -45,7 +52,7 @@ fn create(dir: BorrowedFd<'_>, name: &CStr, make: &Make<'_>) -> Result<Option<Ow
     env::umask::with(make.umask, || match make.object {
         NewObject::File => {
             let flags =
-                OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             rustix::fs::openat(dir, name, flags, mode).map(Some)
         }
         NewObject::Dir => rustix::fs::mkdirat(dir, name, mode).map(|()| None),

@@ -472,3 +472,5 @@ fn a_place_that_is_no_store_is_refused_with_advice() {
         .mode();
     assert_eq!(mode & 0o777, 0o700);
 }
+
+mod directories;
