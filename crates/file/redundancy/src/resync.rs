@@ -167,6 +167,11 @@ impl<'a> Pass<'a> {
         if self.pace.has_unreadable() {
             return Err(Errno::IO);
         }
+        let put_off = |entry: &Entry| matches!(entry, Entry::Names(_));
+        if self.left.entries.keys().any(put_off) {
+            // What is new in such a directory has no entry of its own.
+            self.left.mark = self.dirty.mark;
+        }
         if self.left.is_empty() {
             self.empty_aside()?;
             self.target.1.sync_all()?;

@@ -403,7 +403,8 @@ impl Engine {
             todo = self.take_since(index);
             todo.merge(&left);
             let after = pace.progress();
-            if todo.len() <= LAST_ENTRIES
+            if left.is_empty()
+                && todo.len() <= LAST_ENTRIES
                 && after.objects_done - before.objects_done <= LAST_OBJECTS
                 && after.bytes_done - before.bytes_done <= LAST_BYTES
             {
