@@ -1,4 +1,5 @@
-//! `holdfast check`: compares all copies, and changes none.
+//! `holdfast check` compares all copies, and changes none; `holdfast repair` then gives a store that
+//! lacks some what it lacks.
 
 use crate::config::InForce;
 use crate::control::{Answer, Request, TIME_LIMIT, client};
@@ -25,7 +26,12 @@ pub fn run(in_force: &InForce, runtime: &Path, json: bool) -> Outcome<Exit> {
     preflight::need_root(&Machine::look())?;
     let mut bar = Bar::new("comparing");
     let mount = meant(in_force, runtime)?;
-    let report = match client::ask(runtime, &mount, &Request::Check, TIME_LIMIT) {
+    let report = match client::ask(
+        runtime,
+        &mount,
+        &Request::Check { repair: false },
+        TIME_LIMIT,
+    ) {
         Ok(_) => follow(runtime, &mount, &mut bar)?,
         Err(failure) if failure.exit == Exit::NotRunning => {
             preflight::check_stores(in_force)?;
@@ -37,10 +43,34 @@ pub fn run(in_force: &InForce, runtime: &Path, json: bool) -> Outcome<Exit> {
         Err(failure) => return Err(failure),
     };
     drop(bar);
+    show(&report, json)
+}
+
+/// Compares through the running holdfast, and has a store that merely lacks copies brought up to
+/// date.
+///
+/// # Errors
+/// As [`run`]; no holdfast runs.
+pub fn repair(in_force: &InForce, runtime: &Path, json: bool) -> Outcome<Exit> {
+    preflight::need_root(&Machine::look())?;
+    let mut bar = Bar::new("comparing");
+    let mount = meant(in_force, runtime)?;
+    client::ask(
+        runtime,
+        &mount,
+        &Request::Check { repair: true },
+        TIME_LIMIT,
+    )?;
+    let report = follow(runtime, &mount, &mut bar)?;
+    drop(bar);
+    show(&report, json)
+}
+
+fn show(report: &CheckReport, json: bool) -> Outcome<Exit> {
     if json {
-        screen::print_json(&report)?;
+        screen::print_json(report)?;
     } else {
-        screen::print(&text(&report))?;
+        screen::print(&text(report))?;
     }
     Ok(if report.differences == 0 {
         Exit::Done
@@ -111,9 +141,9 @@ fn advice(report: &CheckReport) -> String {
             "store {store} lacked copies that the others hold: it gets them now; \
              `holdfast status --watch` shows when it is in sync\n"
         ),
-        None => "nothing was changed. Where content differs, two copies cannot tell which of them \
-                 is right:\n\
-                 look at both below STORE/data, and write the right one through the mount\n"
+        None => "nothing was changed. What is missing on one store, `holdfast repair` brings back.\n\
+                 Where content differs, two copies cannot tell which of them is right: look at both\n\
+                 below STORE/data, and write the right one through the mount\n"
             .to_owned(),
     }
 }

@@ -81,6 +81,15 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Compare all copies, and give a store that lacks some what it lacks
+    Repair {
+        /// The set.
+        #[command(flatten)]
+        set: Box<SetArgs>,
+        /// One JSON object in place of text
+        #[arg(long)]
+        json: bool,
+    },
     /// Work with the configuration
     Config {
         /// What to do with it.
@@ -126,6 +135,7 @@ impl Command {
     fn wants_json(&self) -> bool {
         match self {
             Command::Check { json, .. }
+            | Command::Repair { json, .. }
             | Command::Status(status::Args { json, .. })
             | Command::Inspect(inspect::Args { json, .. })
             | Command::Config {
@@ -182,6 +192,7 @@ fn execute(cli: Cli, matches: &ArgMatches) -> Outcome<Exit> {
         Command::Attach(args) => done(store::attach(&args, runtime)),
         Command::Detach(args) => done(store::detach(&args, runtime)),
         Command::Check { set, json } => check::run(&in_force(*set)?, runtime, json),
+        Command::Repair { set, json } => check::repair(&in_force(*set)?, runtime, json),
         Command::Config {
             action: ConfigAction::Show { set, json },
         } => {

@@ -51,7 +51,11 @@ pub enum Request {
         index: u8,
     },
     /// Start to compare all copies; joins a comparison that runs already.
-    Check,
+    Check {
+        /// Bring a store that merely lacks copies up to date afterwards. A comparison that was
+        /// started without it does not.
+        repair: bool,
+    },
     /// How far the comparison is.
     CheckProgress,
 }

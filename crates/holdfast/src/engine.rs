@@ -75,9 +75,9 @@ pub trait Engine: Send + Sync {
     fn attach(&self, path: &Path) -> Outcome<u8>;
     /// Stops using a store, as if it had failed.
     fn detach(&self, index: u8) -> Outcome<()>;
-    /// Compares all copies while the set runs, and changes none; a store that merely lacks some is
-    /// brought up to date afterwards.
-    fn check(&self, on_progress: OnProgress<'_>) -> Outcome<CheckReport>;
+    /// Compares all copies while the set runs, and changes none. With `repair` a store that merely
+    /// lacks some is brought up to date afterwards.
+    fn check(&self, repair: bool, on_progress: OnProgress<'_>) -> Outcome<CheckReport>;
 }
 
 /// Opens a set.

@@ -69,7 +69,7 @@ pub static TABLE: &[Row] = &[
     (
         Exit::Differences,
         "differences",
-        "`check` found copies that differ.",
+        "`check` or `repair` found copies that differ.",
     ),
     (
         Exit::Degraded,

@@ -189,7 +189,7 @@ fn answer(request: Request, shared: &Arc<Shared>) -> Outcome<Answer> {
         }
         Request::Attach { path } => attach(&path, shared),
         Request::Detach { index } => detach(index, shared),
-        Request::Check => start_check(shared),
+        Request::Check { repair } => start_check(repair, shared),
         Request::CheckProgress => match &*shared.comparison.lock() {
             Comparison::None => Err(Failure::refuse(
                 Exit::NotRunning,
@@ -215,9 +215,16 @@ fn detach(index: u8, shared: &Shared) -> Outcome<Answer> {
     Ok(Answer::Done)
 }
 
-fn start_check(shared: &Arc<Shared>) -> Outcome<Answer> {
+fn start_check(repair: bool, shared: &Arc<Shared>) -> Outcome<Answer> {
     let mut comparison = shared.comparison.lock();
     if let Comparison::Running(progress) = &*comparison {
+        if repair {
+            return Err(Failure::refuse(
+                Exit::Failed,
+                "a comparison runs already",
+                "wait until it has ended, then: `holdfast repair`",
+            ));
+        }
         return Ok(Answer::Checking(progress.clone()));
     }
     let for_thread = shared.clone();
@@ -225,7 +232,7 @@ fn start_check(shared: &Arc<Shared>) -> Outcome<Answer> {
         .name("check".to_owned())
         .spawn(move || {
             let shared = for_thread;
-            let outcome = shared.engine.check(&mut |progress| {
+            let outcome = shared.engine.check(repair, &mut |progress| {
                 *shared.comparison.lock() = Comparison::Running(progress.clone());
                 !shared.stopping.load(Ordering::Relaxed)
             });

@@ -90,7 +90,7 @@ impl Engine for Double {
         Ok(())
     }
 
-    fn check(&self, on_progress: OnProgress<'_>) -> Outcome<CheckReport> {
+    fn check(&self, _: bool, on_progress: OnProgress<'_>) -> Outcome<CheckReport> {
         let progress = Progress {
             phase: "comparing".to_owned(),
             ..Progress::default()

@@ -202,11 +202,13 @@ impl super::Engine for Real {
         })
     }
 
-    fn check(&self, on_progress: OnProgress<'_>) -> Outcome<CheckReport> {
-        let report = self
-            .engine
-            .check(on_progress)
-            .map_err(|errno| Failure::unexpected("comparing the copies", &errno))?;
+    fn check(&self, repair: bool, on_progress: OnProgress<'_>) -> Outcome<CheckReport> {
+        let report = if repair {
+            self.engine.repair(on_progress)
+        } else {
+            self.engine.check(on_progress)
+        };
+        let report = report.map_err(|errno| Failure::unexpected("comparing the copies", &errno))?;
         let mut report = report_of(report);
         let away = self.engine.status().stores;
         report.absent = away

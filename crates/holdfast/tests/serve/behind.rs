@@ -103,7 +103,7 @@ fn copies_taken_from_the_home_while_down_or_running_are_noticed_and_made_anew() 
 }
 
 #[test]
-fn a_check_finds_copies_taken_from_where_nobody_reads_and_has_them_made_anew() {
+fn a_repair_finds_copies_taken_from_where_nobody_reads_and_has_them_made_anew() {
     let mut place = filled();
     let taken = files_on(&place, 2, false);
     assert!(taken.len() > 1, "store 2 has the other copy of some");
@@ -120,6 +120,10 @@ fn a_check_finds_copies_taken_from_where_nobody_reads_and_has_them_made_anew() {
     all_right(&place);
     let (code, said) = place.check();
     assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("`holdfast repair` brings back"), "{said}");
+    assert!(place.status().redundant, "a check changes nothing");
+    let (code, said) = place.of(&["repair"]);
+    assert_eq!(code, Some(3), "{said}");
     assert!(said.contains("store 2 lacked copies"), "{said}");
     place.until("redundant again", |status| status.redundant);
     assert!(place.status().stores[2].last_rebuild.is_some(), "noticed");
@@ -128,7 +132,7 @@ fn a_check_finds_copies_taken_from_where_nobody_reads_and_has_them_made_anew() {
 }
 
 #[test]
-fn where_two_stores_lack_copies_a_check_removes_none() {
+fn where_two_stores_lack_copies_a_repair_removes_none() {
     let mut place = filled();
     let (one, two) = (
         &files_on(&place, 0, false)[0],
@@ -137,7 +141,7 @@ fn where_two_stores_lack_copies_a_check_removes_none() {
     fs::remove_file(place.copy(0, one)).expect("a copy");
     fs::remove_file(place.copy(2, two)).expect("a copy");
     place.up();
-    let (code, said) = place.check();
+    let (code, said) = place.of(&["repair"]);
     assert_eq!(code, Some(3), "{said}");
     assert!(said.contains("nothing was changed"), "{said}");
     assert!(place.status().redundant, "nobody is fenced");

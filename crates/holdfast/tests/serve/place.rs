@@ -110,8 +110,13 @@ impl Place {
 
     /// Compares all copies; the exit code and what was said.
     pub(crate) fn check(&self) -> (Option<i32>, String) {
+        self.of(&["check"])
+    }
+
+    /// Runs a command of the set; the exit code and what was said.
+    pub(crate) fn of(&self, command: &[&str]) -> (Option<i32>, String) {
         let output = self
-            .of_set(&["check"])
+            .of_set(command)
             .output()
             .expect("the binary can be run");
         (

@@ -9,18 +9,32 @@ use env::errno::Errno;
 use mount::Result;
 
 impl Engine {
-    /// Compares all copies on the members, and changes none. Changes go on meanwhile; where copies
-    /// differ they are held up for a moment and everything is compared once more, so that a change
-    /// under way is not taken for a difference.
-    ///
-    /// A store that lacks copies, where that is all that is wrong and every place has its member, is
-    /// taken out of use, and comes back with them: until then it does not count as redundancy.
+    /// Compares all copies on the members, read-only. Changes go on meanwhile; where copies differ
+    /// they are held up for a moment and everything is compared once more, so that a change under
+    /// way is not taken for a difference.
     pub fn check(&self, on_progress: &mut dyn FnMut(&Progress) -> bool) -> Result<CheckReport> {
+        self.compare_and(false, on_progress)
+    }
+
+    /// As [`Engine::check`]. A store that lacks copies, where that is all that is wrong and every
+    /// place has its member, is then taken out of use, and comes back with them: until then it does
+    /// not count as redundancy.
+    pub fn repair(&self, on_progress: &mut dyn FnMut(&Progress) -> bool) -> Result<CheckReport> {
+        self.compare_and(true, on_progress)
+    }
+
+    fn compare_and(
+        &self,
+        repair: bool,
+        on_progress: &mut dyn FnMut(&Progress) -> bool,
+    ) -> Result<CheckReport> {
         let mut report = self.compare(on_progress)?;
         if report.differences > 0 && !report.stopped {
             let _still = self.gate.write();
             report = self.compare(on_progress)?;
-            report.healing = self.heal(&report);
+            if repair {
+                report.healing = self.heal(&report);
+            }
         }
         if !report.stopped {
             *self.last_scrub.lock() = Some(ScrubStatus {
