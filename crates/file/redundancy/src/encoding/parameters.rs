@@ -73,7 +73,7 @@ pub enum ParameterError {
     },
     /// Encoded data would survive fewer losses than copies do.
     #[error(
-        "{parity} parity symbols survive the loss of {parity} stores, {copies} copies that of {}: encoding would make data less safe",
+        "encoding would make data less safe: lost stores that {copies} copies survive: {}, that the code survives: {parity}",
         copies - 1
     )]
     LessSafe {

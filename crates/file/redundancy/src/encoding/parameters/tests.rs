@@ -73,7 +73,7 @@ a code of 2+2 needs 4 stores, one for each symbol, and there are 3
 255 stores are more than the 64 of a set
 a code of 200+100 needs 300 stores, one for each symbol, and there are 64
 4 copies need 4 stores, and there are 3
-1 parity symbols survive the loss of 1 stores, 3 copies that of 2: encoding would make data less safe
+encoding would make data less safe: lost stores that 3 copies survive: 2, that the code survives: 1
 a code of 1+1 takes no less space than 2 copies
 a code of 2+2 takes no less space than 2 copies
 a code of 2+1 takes no less space than 0 copies
