@@ -28,6 +28,10 @@ pub(super) struct Trace {
     requests: u64,
     reads: u64,
     writes: u64,
+    /// Reads after the first round.
+    reads_counted: u64,
+    /// Writes after it.
+    writes_counted: u64,
     bytes_read: u128,
     bytes_written: u128,
     /// Operations that neither read nor write, by SCSI code in hexadecimal.
@@ -98,6 +102,8 @@ fn trace(setup: &Setup, result: &Outcomes) -> Trace {
         requests: read.requests,
         reads: survey.reads,
         writes: survey.writes,
+        reads_counted: result.counted.reads,
+        writes_counted: result.counted.writes,
         bytes_read: survey.bytes_read,
         bytes_written: survey.bytes_written,
         other: other
@@ -224,17 +230,20 @@ fn head(setup: &Setup, result: &Outcomes) -> String {
         geometry.copies(),
         geometry.stores(),
     );
-    let _ = match setup.interval {
-        None => writeln!(
-            text,
-            "six sevenths of the time are watched, the rest is counted"
-        ),
-        Some(interval) => writeln!(
-            text,
-            "a round after each {} s; what is after the first is counted",
+    let watched = match setup.interval {
+        None => "six sevenths of the time are watched".to_owned(),
+        Some(interval) => format!(
+            "a round after each {} s",
             interval as f64 / Ticks::SECOND as f64
         ),
     };
+    let counted = result.counted;
+    let _ = writeln!(
+        text,
+        "{watched}; then {} and {} are counted",
+        units::plural(counted.writes, "write"),
+        units::plural(counted.reads, "read"),
+    );
     text.push('\n');
     text
 }

@@ -7,7 +7,7 @@ use super::source::{Read, Source};
 use super::space::{Space, Survey};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::simulate::trace::{Request, Ticks};
+use crate::simulate::trace::{Kind, Request, Ticks};
 use redundancy::encoding::{Geometry, PAGE_BYTES, Share};
 
 /// Most memory for tables of chunks at a time; more layouts take another pass over the trace.
@@ -52,6 +52,14 @@ pub(super) struct Outcomes {
     pub(super) capacity: u64,
     pub(super) rows: Vec<Row>,
     pub(super) layouts: Vec<Layout>,
+    pub(super) counted: Counted,
+}
+
+/// Requests after the first round.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Counted {
+    pub(super) reads: u64,
+    pub(super) writes: u64,
 }
 
 /// When rounds are.
@@ -68,8 +76,10 @@ pub(super) fn run(source: &Source, setup: &Setup) -> Outcome<Outcomes> {
     let schedule = schedule(setup, &survey)?;
     let space = Space::new(&survey, setup.geometry.stores() as u8);
     let (rows, mut layouts) = rows(setup, &space);
+    let mut counted = Counted::default();
     for batch in batches(&mut layouts, &space) {
-        let again = simulate(source, setup, &space, schedule, batch)?;
+        let again;
+        (again, counted) = simulate(source, setup, &space, schedule, batch)?;
         if again != read {
             return Err(source.changed().into());
         }
@@ -81,6 +91,7 @@ pub(super) fn run(source: &Source, setup: &Setup) -> Outcome<Outcomes> {
         survey,
         rows,
         layouts,
+        counted,
     })
 }
 
@@ -178,7 +189,7 @@ fn simulate(
     space: &Space,
     schedule: Schedule,
     layouts: &mut [Layout],
-) -> Outcome<Read> {
+) -> Outcome<(Read, Counted)> {
     let mut watches: Vec<Watch> = Vec::new();
     for &chunk in &setup.lists.chunks {
         if watches.iter().all(|watch| watch.chunk != chunk) {
@@ -190,6 +201,7 @@ fn simulate(
     }
     let mut next = Some(schedule.first);
     let mut serving = false;
+    let mut counted = Counted::default();
     let read = source.pass("simulating", |request: Request| {
         while let Some(time) = next.filter(|time| request.at.0 >= *time) {
             for watch in &mut watches {
@@ -203,6 +215,10 @@ fn simulate(
             next = schedule
                 .interval
                 .and_then(|length| time.checked_add(length));
+        }
+        match request.kind {
+            Kind::Read => counted.reads += u64::from(serving),
+            Kind::Write => counted.writes += u64::from(serving),
         }
         for watch in &mut watches {
             for piece in space.pieces(&request, watch.chunk) {
@@ -220,5 +236,5 @@ fn simulate(
     for layout in layouts {
         layout.close();
     }
-    Ok(read)
+    Ok((read, counted))
 }
