@@ -52,13 +52,17 @@ impl Buffer {
         }
     }
 
-    /// A chunk has copies again, which take the pages in.
-    pub(super) fn forget(&mut self, chunk: ChunkId, size: ChunkBytes) {
+    /// A chunk is about to have copies again: its pages are merged first, so that a return is
+    /// not taken for updates saved.
+    pub(super) fn settle(&mut self, chunk: ChunkId, size: ChunkBytes) {
         if self.pages.is_empty() {
             return;
         }
         for page in 0..size.pages() as u32 {
-            self.pages.forget(PageId { chunk, page });
+            let page = PageId { chunk, page };
+            if self.pages.forget(page) {
+                self.merge(page);
+            }
         }
     }
 

@@ -230,7 +230,7 @@ impl Layout {
         }
         if stripe == 0 {
             for buffer in &mut self.buffers {
-                buffer.forget(chunk, self.scenario.chunk);
+                buffer.settle(chunk, self.scenario.chunk);
             }
         }
     }

@@ -146,6 +146,18 @@ fn rounds_follow_the_interval() {
     assert_eq!(row["write_hit_ratio"], 0.0);
 }
 
+#[test]
+fn a_return_to_copies_saves_no_update() {
+    // As above, at 20 s 4 and 5 are encoded, at 40 s both have copies again. Until then 4 is
+    // written twice and 5 seven times, at page 0: two pages that an unbounded buffer merges once
+    // each. After 60 s all are encoded: 10 pages are written, 7 of them different.
+    let flags = "--choice adaptive --read-weight 0 --load-limit 0.1 --target-rate 1 --interval 20 \
+                 --differential-share 1";
+    let lines = simulate(&made("small.csv"), flags);
+    assert_eq!(lines[1]["parity_updates"], 9 + 10);
+    assert_eq!(lines[2]["parity_updates"], 2 + 7);
+}
+
 /// A request: chunk, block of 512 bytes in it, blocks, whether it writes.
 type Made = (u8, u8, u8, bool);
 
