@@ -5,7 +5,7 @@
 //!
 //! Source: [F], T. Fukatani, "A Study on Applications of Custom File Metadata", chapters 4
 //! (adaptive encoding) and 5 (delayed parity). What the thesis leaves open and we chose is in
-//! docs/decisions/0006-encoding-policy.md.
+//! docs/decisions/0008-encoding-policy.md.
 //!
 //! One round, once each [`Parameters::interval`]:
 //!

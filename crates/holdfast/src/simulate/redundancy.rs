@@ -1,6 +1,6 @@
 //! `holdfast simulate redundancy`: the policy of adaptive encoding and delayed parity over a
 //! block trace. How a trace becomes files, stores and rounds, and what is counted, is in
-//! docs/decisions/0006-encoding-policy.md.
+//! docs/decisions/0008-encoding-policy.md.
 
 mod buffer;
 mod layout;
@@ -61,13 +61,13 @@ pub struct Args {
     /// A round after each SECONDS, instead of one after six sevenths of the trace
     #[arg(long, value_name = "SECONDS")]
     interval: Option<f64>,
-    /// Data symbols of a stripe
+    /// Data shards of a stripe
     #[arg(long, value_name = "N", default_value_t = 2)]
     data: u8,
-    /// Parity symbols of a stripe
+    /// Parity shards of a stripe
     #[arg(long, value_name = "N", default_value_t = 1)]
     parity: u8,
-    /// Copies of what is not encoded; one more than parity symbols where not given
+    /// Copies of what is not encoded; one more than parity shards where not given
     #[arg(long, value_name = "N")]
     copies: Option<u8>,
     /// Stores

@@ -39,23 +39,23 @@ pub enum ParameterError {
         "{0} bytes is not a chunk size: it has to be a power of two from {CHUNK_BYTES_MIN} to {CHUNK_BYTES_MAX}"
     )]
     Chunk(u64),
-    /// No data or no parity symbols.
-    #[error("a code of {data}+{parity} is none: it has at least one data and one parity symbol")]
+    /// No data or no parity shards.
+    #[error("a code of {data}+{parity} is none: it has at least one data and one parity shard")]
     NoCode {
-        /// Data symbols.
+        /// Data shards.
         data: u8,
-        /// Parity symbols.
+        /// Parity shards.
         parity: u8,
     },
     /// Too few stores for the code.
     #[error(
-        "a code of {data}+{parity} needs {} stores, one for each symbol, and there are {stores}",
+        "a code of {data}+{parity} needs {} stores, one for each shard, and there are {stores}",
         u16::from(*data) + u16::from(*parity)
     )]
     TooFewStores {
-        /// Data symbols.
+        /// Data shards.
         data: u8,
-        /// Parity symbols.
+        /// Parity shards.
         parity: u8,
         /// Stores.
         stores: u8,
@@ -77,7 +77,7 @@ pub enum ParameterError {
         copies - 1
     )]
     LessSafe {
-        /// Parity symbols.
+        /// Parity shards.
         parity: u8,
         /// Copies of what is not encoded.
         copies: u8,
@@ -85,9 +85,9 @@ pub enum ParameterError {
     /// Encoded data would take as much space as copies.
     #[error("a code of {data}+{parity} takes no less space than {copies} copies")]
     FreesNothing {
-        /// Data symbols.
+        /// Data shards.
         data: u8,
-        /// Parity symbols.
+        /// Parity shards.
         parity: u8,
         /// Copies of what is not encoded.
         copies: u8,
@@ -278,7 +278,7 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// `data` + `parity` symbols (k and m of [F] chapter 4) for data that else has `copies`
+    /// `data` + `parity` shards (k and m of [F] chapter 4) for data that else has `copies`
     /// copies, on `stores` stores.
     ///
     /// # Errors
@@ -320,12 +320,12 @@ impl Geometry {
         Ok(geometry)
     }
 
-    /// Data symbols of a stripe (k).
+    /// Data shards of a stripe (k).
     pub fn data(self) -> usize {
         self.data.into()
     }
 
-    /// Parity symbols of a stripe (m).
+    /// Parity shards of a stripe (m).
     pub fn parity(self) -> usize {
         self.parity.into()
     }
@@ -357,7 +357,7 @@ impl Geometry {
 
     /// The share to encode so that differential pages up to the share `differential` cost no
     /// space: [F] equation 5.3, `R + B r / (r - (k + m) / k)`, at most 1. (Chapter 5 calls the
-    /// data symbols m and the parity symbols k; here they have the letters of chapter 4.)
+    /// data shards m and the parity shards k; here they have the letters of chapter 4.)
     pub fn encoded_target(self, target_rate: Share, differential: Share) -> Share {
         let (data, copies) = (u64::from(self.data), u64::from(self.copies));
         // Above 0: `new` refuses a code that frees nothing.

@@ -4,7 +4,7 @@
 //! The colder a chunk, the sooner it is encoded, while the encoded chunks' share of the load
 //! stays below L ([F] equation 4.3) and their share of the capacity at most R. A stripe is made
 //! of chunks of different homes, and its parity goes to further stores, so that a lost store
-//! takes at most one symbol of it.
+//! takes at most one shard of it.
 
 mod homes;
 
@@ -44,9 +44,9 @@ pub struct Member {
 pub enum Decision {
     /// Make a stripe of these chunks, which have copies now, and give the copies up.
     Encode {
-        /// The chunks, as many as the code has data symbols, each of another home.
+        /// The chunks, as many as the code has data shards, each of another home.
         members: Vec<Member>,
-        /// Where the parity goes: as many stores as the code has parity symbols, no member's
+        /// Where the parity goes: as many stores as the code has parity shards, no member's
         /// home among them.
         parity: StoreMask,
     },
@@ -64,7 +64,7 @@ pub enum Decision {
     Fill {
         /// The stripe.
         stripe: StripeId,
-        /// Has copies now; no symbol of the stripe is on its home.
+        /// Has copies now; no shard of the stripe is on its home.
         joins: Member,
     },
     /// Give a chunk its copies back. Its place is vacant, which counts as zeros; when every
@@ -104,7 +104,7 @@ enum Part {
 /// one was not, drop the plan; the next round sees the stripes as they are then.
 ///
 /// Chunks whose home is not among `present` are counted and left as they are, as are stripes
-/// that have a symbol elsewhere.
+/// that have a shard elsewhere.
 ///
 /// Cost: sorting the list when it is made, then a decision takes a time that grows with the
 /// stores and the logarithm of the chunks. Memory: about 20 bytes a chunk beside the list.
@@ -124,7 +124,7 @@ pub struct Plan {
     replicated: Homes,
     /// Members of stripes that may be changed.
     encoded: Homes,
-    /// Parity symbols on each store.
+    /// Parity shards on each store.
     parities: [u64; 64],
     part: Part,
     /// Stripes with vacant places, still to be mended, the next at the end.
@@ -215,7 +215,7 @@ impl Plan {
         self.bytes_encoded as f64 / self.bytes_total as f64
     }
 
-    /// Whether every symbol of a stripe is on a store that takes part.
+    /// Whether every shard of a stripe is on a store that takes part.
     fn whole(&self, stripe: &Stripe) -> bool {
         let mut homes = stripe.members.iter().map(|at| self.entries[*at].home);
         stripe.parity.minus(self.present).is_empty() && homes.all(|home| self.present.has(home))
@@ -406,7 +406,7 @@ impl Plan {
         )
     }
 
-    /// Stripes with a vacant place whose symbols are all on stores that take part.
+    /// Stripes with a vacant place whose shards are all on stores that take part.
     fn short_stripes(&self) -> Vec<StripeId> {
         let short = |stripe: &Stripe| {
             !stripe.members.is_empty() && stripe.members.len() < self.geometry.data()

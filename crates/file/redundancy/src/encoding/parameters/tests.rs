@@ -67,11 +67,11 @@ fn shapes_that_cannot_work_are_refused_with_the_reason() {
         said.push_str(&format!("{error}\n"));
     }
     let expected = "\
-a code of 0+1 is none: it has at least one data and one parity symbol
-a code of 2+0 is none: it has at least one data and one parity symbol
-a code of 2+2 needs 4 stores, one for each symbol, and there are 3
+a code of 0+1 is none: it has at least one data and one parity shard
+a code of 2+0 is none: it has at least one data and one parity shard
+a code of 2+2 needs 4 stores, one for each shard, and there are 3
 255 stores are more than the 64 of a set
-a code of 200+100 needs 300 stores, one for each symbol, and there are 64
+a code of 200+100 needs 300 stores, one for each shard, and there are 64
 4 copies need 4 stores, and there are 3
 encoding would make data less safe: lost stores that 3 copies survive: 2, that the code survives: 1
 a code of 1+1 takes no less space than 2 copies

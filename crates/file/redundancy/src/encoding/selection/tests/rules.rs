@@ -117,14 +117,14 @@ impl Referee {
         Ok(())
     }
 
-    /// Every stripe has its symbols on distinct stores.
+    /// Every stripe has its shards on distinct stores.
     fn stripes_are_safe(&self) -> Result<(), String> {
         let mut taken = self.stripes.clone();
         for entry in self.chunks.values() {
             let Some(id) = entry.stripe else { continue };
             let stores = taken.get_mut(&id).ok_or("a stripe without parity")?;
             if stores.has(entry.home) {
-                return Err(format!("two symbols of {id:?} are on {:?}", entry.home));
+                return Err(format!("two shards of {id:?} are on {:?}", entry.home));
             }
             *stores = stores.with(entry.home);
         }
@@ -402,7 +402,7 @@ fn canary_plans_that_do_not_know_a_limit_are_seen() {
 }
 
 #[test]
-fn canary_plans_with_two_symbols_on_a_store_are_seen() {
+fn canary_plans_with_two_shards_on_a_store_are_seen() {
     let scene = busy();
     let same_home = scene.plan().map(|mut decision| {
         if let Decision::Encode { parity, members } = &mut decision {
@@ -411,7 +411,7 @@ fn canary_plans_with_two_symbols_on_a_store_are_seen() {
         decision
     });
     let why = scene.judge(same_home).unwrap_err();
-    assert!(why.contains("two symbols"), "{why}");
+    assert!(why.contains("two shards"), "{why}");
 }
 
 #[test]
