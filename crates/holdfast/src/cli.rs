@@ -3,7 +3,9 @@
 use crate::config::{self, Flags, InForce};
 use crate::exit::{self, Exit};
 use crate::failure::Outcome;
-use crate::{bench, check, down, inspect, logs, screen, shell, status, store, torture, up};
+use crate::{
+    bench, check, down, inspect, logs, screen, shell, simulate, status, store, torture, up,
+};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::PathBuf;
@@ -104,6 +106,12 @@ pub enum Command {
     /// Look for a broken promise under faults
     #[command(after_help = "Without a name: the list of tortures.")]
     Torture,
+    /// Try a policy on a recorded load, without any store
+    Simulate {
+        /// Which.
+        #[command(subcommand)]
+        what: simulate::Simulation,
+    },
     /// Print shell completions
     Completions {
         /// The shell.
@@ -141,6 +149,9 @@ impl Command {
             | Command::Config {
                 action: ConfigAction::Show { json, .. },
             } => *json,
+            Command::Simulate {
+                what: simulate::Simulation::Redundancy(args),
+            } => args.json,
             _ => false,
         }
     }
@@ -206,6 +217,7 @@ fn execute(cli: Cli, matches: &ArgMatches) -> Outcome<Exit> {
         Command::Inspect(args) => inspect::run(&args),
         Command::Bench => bench::run(options_of(matches)),
         Command::Torture => torture::run(options_of(matches)),
+        Command::Simulate { what } => done(simulate::run(&what)),
         Command::Completions { shell } => done(shell::completions(shell)),
         Command::Man { dir } => done(shell::man(dir.as_deref())),
     }

@@ -52,6 +52,8 @@ pub enum Exit {
     Corrupt = 31,
     /// A torture run found a broken promise.
     PromiseBroken = 32,
+    /// A trace that a simulation cannot use.
+    BadTrace = 33,
 }
 
 /// One row of the table: code, name as in JSON, meaning.
@@ -160,6 +162,11 @@ pub static TABLE: &[Row] = &[
         Exit::PromiseBroken,
         "promise_broken",
         "`torture` found a broken promise, and prints the seed that replays it.",
+    ),
+    (
+        Exit::BadTrace,
+        "bad_trace",
+        "`simulate`: the trace cannot be read, or has lines that are none of its format.",
     ),
 ];
 

@@ -36,6 +36,7 @@
 
 pub mod check;
 pub mod config;
+pub mod encoding;
 mod engine;
 mod fanout;
 mod inode;
