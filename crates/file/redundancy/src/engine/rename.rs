@@ -3,7 +3,7 @@
 use super::{Engine, Stores};
 use crate::inode::Inode;
 use crate::journal::Failed;
-use crate::journal::dirty::Rename;
+use crate::journal::dirty::{Manner, Rename};
 use crate::label::StoreMask;
 use env::errno::{Errno, Fault, fault};
 use mount::{Attr, RenameFlags, Result};
@@ -123,16 +123,18 @@ impl Engine {
         self.pin(target, target_attr)?;
         let (mine, theirs) = (moving.label(), target.label());
         let alike = mine.copies == theirs.copies && mine.home == theirs.home;
+        let gone = self.all_copies(target);
+        let left = gone.minus(self.all_copies(moving));
         if !moving.is_dir() && !alike {
-            self.write_down(from, to, moving, target, false)?;
+            let both = gone.minus(left);
+            self.write_down(from, to, moving, target, Manner::Replace { both })?;
         }
         self.on_each(&self.copies_of(moving), |index, store| {
             let source = self.node_on(from.dir, index)?;
             let dir = self.node_on(to.dir, index)?;
             store.rename(&source, from.name, &dir, to.name, RenameFlags::empty())
         })?;
-        let left = self.all_copies(target).minus(self.all_copies(moving));
-        if left == self.all_copies(target) {
+        if left == gone {
             // No store has both: that the old object went must not outlive a power cut that the
             // new one does not.
             let mut holders = self.member_stores();
@@ -162,7 +164,7 @@ impl Engine {
         moving: &Arc<Inode>,
         target: &Arc<Inode>,
     ) -> Result<()> {
-        self.write_down(from, to, moving, target, true)?;
+        self.write_down(from, to, moving, target, Manner::Exchange)?;
         let (mine, theirs) = (self.all_copies(moving), self.all_copies(target));
         let stores: Stores = mine.iter().chain(theirs.minus(mine).iter()).collect();
         self.on_each(&stores, |index, store| {
@@ -234,7 +236,7 @@ impl Engine {
         to: End<'_>,
         moving: &Inode,
         target: &Inode,
-        exchange: bool,
+        manner: Manner,
     ) -> Result<()> {
         // Both directories must be in the journal, so that recovery looks at them: new ones are
         // found through their parents.
@@ -245,7 +247,7 @@ impl Engine {
             from_name: from.name.as_bytes().to_vec(),
             to: to.dir.id,
             to_name: to.name.as_bytes().to_vec(),
-            exchange,
+            manner,
         };
         for _ in 0..=self.slots.len() {
             match self.journal.rename(rename.clone()) {

@@ -1,6 +1,6 @@
 //! What may differ between copies: objects and regions changed since a point in time.
 
-use crate::label::{ObjectId, StoreIndex};
+use crate::label::{ObjectId, StoreIndex, StoreMask};
 use crate::store::Node;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -80,14 +80,27 @@ pub(crate) struct Rename {
     pub(crate) to: ObjectId,
     /// Name of the target.
     pub(crate) to_name: Vec<u8>,
-    /// Whether the two swap.
-    pub(crate) exchange: bool,
+    /// What becomes of the object at the target.
+    pub(crate) manner: Manner,
+}
+
+/// What a rename does to the object at its target.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Manner {
+    /// It loses the name: on the stores that hold both objects in one step, on others afterwards.
+    /// Where no store holds both, the mover is durable at its new name before.
+    Replace {
+        /// Stores that hold both.
+        both: StoreMask,
+    },
+    /// The two swap.
+    Exchange,
 }
 
 impl Rename {
     /// Whether `id` is at another name once this is done.
     pub(crate) fn moves(&self, id: ObjectId) -> bool {
-        self.moving == id || (self.exchange && self.target == id)
+        self.moving == id || (self.manner == Manner::Exchange && self.target == id)
     }
 }
 

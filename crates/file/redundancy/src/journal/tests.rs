@@ -1,3 +1,4 @@
+use super::dirty::Manner;
 use super::*;
 use env::Dir;
 use env::sim::World;
@@ -47,7 +48,7 @@ fn rename() -> Rename {
         from_name: b"a".to_vec(),
         to: ObjectId(1),
         to_name: b"b".to_vec(),
-        exchange: false,
+        manner: Manner::Replace { both: StoreMask(2) },
     }
 }
 

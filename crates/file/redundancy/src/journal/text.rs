@@ -1,6 +1,6 @@
 //! Records of the journal for people, and for the fuzz targets.
 
-use super::dirty::{CHUNK_BYTES, DirtySet, Entry, Place, REGION_BYTES, Rename};
+use super::dirty::{CHUNK_BYTES, DirtySet, Entry, Manner, Place, REGION_BYTES, Rename};
 use super::records::{Record, Replay};
 use std::fmt::Write;
 
@@ -97,17 +97,17 @@ fn place_words(place: &Place) -> String {
 }
 
 fn rename_words(rename: &Rename) -> String {
+    let (word, over) = match rename.manner {
+        Manner::Replace { .. } => ("rename", "over"),
+        Manner::Exchange => ("exchange", "with"),
+    };
     format!(
         "{} of {:#x} ({:?} in {:#x}) {} {:#x} ({:?} in {:#x})",
-        if rename.exchange {
-            "exchange"
-        } else {
-            "rename"
-        },
+        word,
         rename.moving.0,
         String::from_utf8_lossy(&rename.from_name),
         rename.from.0,
-        if rename.exchange { "with" } else { "over" },
+        over,
         rename.target.0,
         String::from_utf8_lossy(&rename.to_name),
         rename.to.0

@@ -4,7 +4,7 @@ use super::apply::aside_name;
 use super::locate::{by_place, descend, path_of};
 use super::{Decided, Names, Voters, Wanted, decider};
 use crate::engine::Engine;
-use crate::journal::dirty::{DirtySet, Entry, Rename};
+use crate::journal::dirty::{DirtySet, Entry, Manner, Rename};
 use crate::label::{Label, ObjectId, StoreIndex, StoreMask};
 use crate::store::{Found, Node, Store};
 use env::errno::Errno;
@@ -325,6 +325,7 @@ fn roll_forward(survey: &Survey<'_>, claims: &mut Claims, rename: &Rename) {
     );
     let to: Spot = (rename.to, OsStr::from_bytes(&rename.to_name).to_os_string());
     let (moving, target) = (rename.moving, rename.target);
+    let exchange = rename.manner == Manner::Exchange;
     let has = |id, spot: &Spot, voter| survey.has_on(spot, id, voter);
     let voters = || survey.voters.iter().map(|(voter, _)| *voter);
     let done: Vec<StoreIndex> = voters().filter(|v| has(moving, &to, *v)).collect();
@@ -338,11 +339,17 @@ fn roll_forward(survey: &Survey<'_>, claims: &mut Claims, rename: &Rename) {
             }
             return;
         }
+        if let Manner::Replace { both } = rename.manner
+            && (both.is_empty() || voters().any(|v| both.has(v)))
+        {
+            // The target cannot have gone before the mover came: it never was durable.
+            return;
+        }
         let decides = survey.decider_of_id(moving);
         if !decides.is_some_and(|v| has(moving, &from, v)) {
             return;
         }
-        if rename.exchange {
+        if exchange {
             // Where the other object has not come here either, no store had begun.
             let Some(voter) = voters().find(|v| has(target, &from, *v)) else {
                 return;
@@ -367,7 +374,7 @@ fn roll_forward(survey: &Survey<'_>, claims: &mut Claims, rename: &Rename) {
     let Some(target_decides) = survey.decider_of_id(target) else {
         return;
     };
-    let behind = if rename.exchange {
+    let behind = if exchange {
         !has(target, &from, target_decides)
     } else {
         has(target, &to, target_decides)
@@ -385,7 +392,7 @@ fn roll_forward(survey: &Survey<'_>, claims: &mut Claims, rename: &Rename) {
             if let Some(ids) = claims.get_mut(&to) {
                 ids.remove(&target);
             }
-            if rename.exchange {
+            if exchange {
                 claims.entry(from).or_default().insert(target);
             }
         }

@@ -1,5 +1,6 @@
+use super::super::dirty::Manner;
 use super::*;
-use crate::label::StoreIndex;
+use crate::label::{StoreIndex, StoreMask};
 use crate::store::Node;
 
 const DOCUMENT: &str = include_str!("../../../../../../docs/formats/intent-journal.md");
@@ -31,7 +32,7 @@ fn rename() -> Rename {
         from_name: b"a".to_vec(),
         to: id(300),
         to_name: b"bc".to_vec(),
-        exchange: true,
+        manner: Manner::Exchange,
     }
 }
 
@@ -61,6 +62,15 @@ fn golden() -> Vec<(Record, &'static str)> {
         ),
         (Record::Mark(id(0)), "04 00"),
         (Record::Settled(id(9)), "05 09"),
+        (
+            Record::Rename(Rename {
+                manner: Manner::Replace {
+                    both: StoreMask(0x81),
+                },
+                ..rename()
+            }),
+            "03 07 08 01 01 61 ac 02 02 62 63 00 81 01",
+        ),
     ]
 }
 
