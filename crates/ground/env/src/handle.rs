@@ -13,13 +13,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub const HANDLE_BYTES_MAX: usize = 64;
 
 /// A kernel file handle: the handle type in one byte, then the handle's own bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Handle {
     length: u8,
     bytes: [u8; HANDLE_BYTES_MAX],
 }
 
 impl Handle {
+    /// A handle that [`Handle::as_bytes`] gave; `None` for a length that no handle has.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Handle> {
+        let mut handle = Handle {
+            length: u8::try_from(bytes.len())
+                .ok()
+                .filter(|length| *length > 0)?,
+            bytes: [0; HANDLE_BYTES_MAX],
+        };
+        handle.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(handle)
+    }
+
     /// Type byte and handle bytes; 1 to [`HANDLE_BYTES_MAX`] of them.
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..usize::from(self.length)).unwrap_or(&[])

@@ -4,10 +4,12 @@ mod aligned;
 mod clock;
 mod dir;
 mod disk;
+mod files;
 
 pub use clock::RealClock;
 pub use dir::RealDir;
 pub use disk::RealDisk;
+pub use files::RealFiles;
 
 use crate::Result;
 use crate::errno::Errno;

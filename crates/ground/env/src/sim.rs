@@ -20,11 +20,13 @@
 
 pub mod crash;
 mod file;
+mod files;
 mod handle;
 mod image;
 mod trouble;
 mod world;
 
+pub use files::SimFiles;
 pub use handle::{SimDir, SimDisk};
 pub use trouble::{Effect, Operation, Trouble};
 pub use world::{SimClock, World};

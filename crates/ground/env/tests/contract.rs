@@ -2,9 +2,10 @@
 //! directory and the simulated one.
 
 use holdfast_env::errno::Errno;
-use holdfast_env::real::RealDir;
+use holdfast_env::handle::Handle;
+use holdfast_env::real::{RealDir, RealFiles};
 use holdfast_env::sim::World;
-use holdfast_env::{Clock, Dir, Open};
+use holdfast_env::{Clock, Dir, Files, Open};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +32,40 @@ const CASES: &[(&str, Case)] = &[
         discarded,
     ),
     ("threads may share a disk", shared),
+    ("a made file is empty and takes its name", made),
+    ("one caller has a lock until it lets go", locked),
 ];
+
+type FilesCase = fn(Arc<dyn Dir>, Arc<dyn Files>);
+
+const FILES_CASES: &[(&str, FilesCase)] = &[
+    ("a handle finds a file under every name", found),
+    ("a handle of a removed file is stale", stale),
+    ("attributes are set, replaced and removed", attributes),
+    ("handles travel as bytes", as_bytes),
+];
+
+#[test]
+fn the_real_files_keep_the_contract() {
+    for (name, case) in FILES_CASES {
+        println!("{name}");
+        let home = tempfile::tempdir().unwrap();
+        let dir = RealDir::open(home.path()).unwrap();
+        case(
+            Arc::new(dir),
+            Arc::new(RealFiles::open(home.path()).unwrap()),
+        );
+    }
+}
+
+#[test]
+fn the_simulated_files_keep_the_contract() {
+    for (name, case) in FILES_CASES {
+        println!("{name}");
+        let world = World::new(1);
+        case(world.dir("store"), world.files());
+    }
+}
 
 #[test]
 fn the_real_directory_keeps_the_contract() {
@@ -248,4 +282,76 @@ fn shared(dir: Arc<dyn Dir>) {
     for (thread, part) in content.chunks(8192).enumerate() {
         assert!(part.iter().all(|byte| usize::from(*byte) == thread));
     }
+}
+
+fn made(dir: Arc<dyn Dir>) {
+    let disk = dir.make("f").unwrap();
+    assert_eq!(disk.len().unwrap(), 0);
+    disk.write_at(3, b"x").unwrap();
+    assert_eq!(dir.read("f").unwrap(), b"\0\0\0x");
+    assert_eq!(dir.make("f").err(), Some(Errno::EXIST));
+    assert_eq!(dir.make("a/b").err(), Some(Errno::INVAL));
+}
+
+fn locked(dir: Arc<dyn Dir>) {
+    let held = dir.lock("lock").unwrap();
+    assert_eq!(dir.lock("lock").err(), Some(Errno::AGAIN));
+    dir.lock("other").unwrap();
+    drop(held);
+    dir.lock("lock").unwrap();
+}
+
+const NAME: &std::ffi::CStr = c"trusted.hft";
+
+fn found(dir: Arc<dyn Dir>, files: Arc<dyn Files>) {
+    dir.replace("a", b"").unwrap();
+    let handle = dir.handle("a").unwrap();
+    files.set_attribute(&handle, NAME, b"v").unwrap();
+    dir.rename("a", "b").unwrap();
+    assert_eq!(dir.handle("b").unwrap(), handle);
+    assert_eq!(dir.handle("a").err(), Some(Errno::NOENT));
+    assert_eq!(files.attribute(&handle, NAME).unwrap(), b"v");
+    files.sync_all().unwrap();
+}
+
+fn stale(dir: Arc<dyn Dir>, files: Arc<dyn Files>) {
+    dir.replace("a", b"").unwrap();
+    let handle = dir.handle("a").unwrap();
+    files.set_attribute(&handle, NAME, b"v").unwrap();
+    dir.remove("a").unwrap();
+    // On ext4 the next file gets the inode number of the last one.
+    dir.make("a").unwrap();
+    let stale = Some(Errno::STALE);
+    assert_eq!(files.attribute(&handle, NAME).err(), stale);
+    assert_eq!(files.set_attribute(&handle, NAME, b"w").err(), stale);
+    assert_eq!(files.remove_attribute(&handle, NAME).err(), stale);
+    let strange = Handle::from_bytes(&[0x81, 1, 2, 3]).unwrap();
+    assert_eq!(files.attribute(&strange, NAME).err(), stale);
+    let next = dir.handle("a").unwrap();
+    assert_ne!(next, handle);
+    assert_eq!(files.attribute(&next, NAME).err(), Some(Errno::NODATA));
+}
+
+fn attributes(dir: Arc<dyn Dir>, files: Arc<dyn Files>) {
+    dir.make("a").unwrap();
+    let handle = dir.handle("a").unwrap();
+    assert_eq!(files.attribute(&handle, NAME).err(), Some(Errno::NODATA));
+    for length in [0, 1, 700, 3000] {
+        let value = vec![7; length];
+        files.set_attribute(&handle, NAME, &value).unwrap();
+        assert_eq!(files.attribute(&handle, NAME).unwrap(), value);
+    }
+    files.remove_attribute(&handle, NAME).unwrap();
+    assert_eq!(
+        files.remove_attribute(&handle, NAME).err(),
+        Some(Errno::NODATA)
+    );
+}
+
+fn as_bytes(dir: Arc<dyn Dir>, _: Arc<dyn Files>) {
+    dir.make("a").unwrap();
+    let handle = dir.handle("a").unwrap();
+    assert_eq!(Handle::from_bytes(handle.as_bytes()), Some(handle));
+    assert_eq!(Handle::from_bytes(&[]), None);
+    assert_eq!(Handle::from_bytes(&[0; 65]), None);
 }

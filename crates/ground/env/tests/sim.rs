@@ -174,3 +174,48 @@ fn a_full_a_read_only_and_an_absent_store_say_so() {
     assert_eq!(disk.sync(), Err(Errno::NODEV));
     assert_eq!(world.dir("d").read("f").unwrap(), vec![1; 8000]);
 }
+
+#[test]
+fn attributes_survive_a_crash_once_everything_was_synced_and_perhaps_before() {
+    use holdfast_env::Files;
+    let (mut kept, mut lost) = (0, 0);
+    for seed in 0..40 {
+        let world = World::new(seed);
+        let dir = world.dir("d");
+        dir.replace("f", b"").unwrap();
+        let handle = dir.handle("f").unwrap();
+        let files = world.files();
+        files.set_attribute(&handle, c"trusted.a", b"1").unwrap();
+        files.sync_all().unwrap();
+        files.set_attribute(&handle, c"trusted.a", b"2").unwrap();
+        world.crash();
+        assert_eq!(
+            files.attribute(&handle, c"trusted.a"),
+            Err(Errno::NODEV),
+            "handles do not outlive the machine"
+        );
+        match &world.files().attribute(&handle, c"trusted.a").unwrap()[..] {
+            b"1" => lost += 1,
+            b"2" => kept += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(kept > 5 && lost > 5, "{kept} kept, {lost} lost");
+}
+
+#[test]
+fn a_file_has_room_for_so_many_bytes_of_attributes() {
+    use holdfast_env::Files;
+    let world = World::new(1);
+    world.dir("d").make("f").unwrap();
+    let handle = world.dir("d").handle("f").unwrap();
+    world.set_attribute_room(Some(20));
+    let files = world.files();
+    files
+        .set_attribute(&handle, c"trusted.a", &[1; 11])
+        .unwrap();
+    let full = files.set_attribute(&handle, c"trusted.a", &[1; 12]);
+    assert_eq!(full, Err(Errno::NOSPC));
+    let full = files.set_attribute(&handle, c"trusted.b", b"");
+    assert_eq!(full, Err(Errno::NOSPC));
+}

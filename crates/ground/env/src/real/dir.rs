@@ -3,8 +3,12 @@
 use super::disk::{RealDisk, write_all};
 use super::uninterrupted;
 use crate::errno::Errno;
-use crate::{Dir, Disk, Open, Result};
-use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, fsync, openat, renameat, unlinkat};
+use crate::handle::{Handle, name_to_handle};
+use crate::{Dir, Disk, Lock, Open, Result};
+use rustix::fs::{
+    AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, flock, fsync, openat, renameat, unlinkat,
+};
+use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -145,6 +149,23 @@ impl Dir for RealDir {
 
     fn sync(&self) -> Result<()> {
         fsync(&self.fd)
+    }
+
+    fn make(&self, name: &str) -> Result<Arc<dyn Disk>> {
+        let file = self.open_file(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)?;
+        Ok(Arc::new(RealDisk::from_fd(file)))
+    }
+
+    fn handle(&self, name: &str) -> Result<Handle> {
+        check_name(name)?;
+        let name = CString::new(name).map_err(|_| Errno::INVAL)?;
+        name_to_handle(self.fd.as_fd(), &name).map(|(handle, _)| handle)
+    }
+
+    fn lock(&self, name: &str) -> Result<Lock> {
+        let file = self.open_file(name, OFlags::RDWR | OFlags::CREATE)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Lock::new(file))
     }
 }
 

@@ -4,7 +4,8 @@ use super::image::{Event, Inode};
 use super::trouble::{Effect, Operation};
 use super::world::{Machine, World};
 use crate::errno::Errno;
-use crate::{Dir, Disk, Open, Result};
+use crate::handle::Handle;
+use crate::{Dir, Disk, Lock, Open, Result};
 use std::sync::{Arc, MutexGuard};
 
 /// A directory of a [`World`].
@@ -38,6 +39,18 @@ impl SimDir {
         machine.image.lookup(&self.dir, name).ok_or(Errno::NOENT)
     }
 
+    fn disk(&self, name: &str, inode: Inode, how: Open) -> Arc<dyn Disk> {
+        Arc::new(SimDisk {
+            world: self.world.clone(),
+            dir: self.dir.clone(),
+            name: name.to_owned(),
+            inode,
+            life: self.life,
+            how,
+            grows: true,
+        })
+    }
+
     fn create(&self, name: &str, bytes: u64) -> Result<Inode> {
         let (mut machine, fails) = self.begin(Operation::Create, name)?;
         check_name(name)?;
@@ -56,6 +69,22 @@ impl SimDir {
         machine.emit(Event::Length { inode, bytes });
         machine.emit(Event::Sync { inode });
         Ok(inode)
+    }
+}
+
+/// A lock of a life of the machine.
+struct Held {
+    world: World,
+    key: (String, String),
+    life: u64,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut machine = self.world.lock();
+        if machine.life == self.life {
+            machine.locks.remove(&self.key);
+        }
     }
 }
 
@@ -90,15 +119,7 @@ impl Dir for SimDir {
             }
             inode
         };
-        Ok(Arc::new(SimDisk {
-            world: self.world.clone(),
-            dir: self.dir.clone(),
-            name: name.to_owned(),
-            inode,
-            life: self.life,
-            how,
-            grows: true,
-        }))
+        Ok(self.disk(name, inode, how))
     }
 
     fn read(&self, name: &str) -> Result<Vec<u8>> {
@@ -176,6 +197,44 @@ impl Dir for SimDir {
             dir: self.dir.clone(),
         });
         Ok(())
+    }
+
+    fn make(&self, name: &str) -> Result<Arc<dyn Disk>> {
+        let (mut machine, fails) = self.begin(Operation::Create, name)?;
+        check_name(name)?;
+        if machine.image.lookup(&self.dir, name).is_some() {
+            return Err(Errno::EXIST);
+        }
+        fails.map_or(Ok(()), Err)?;
+        let inode = machine.new_inode();
+        machine.emit(Event::Make {
+            dir: self.dir.clone(),
+            name: name.to_owned(),
+            inode,
+        });
+        drop(machine);
+        Ok(self.disk(name, inode, Open::Write))
+    }
+
+    fn handle(&self, name: &str) -> Result<Handle> {
+        let (machine, fails) = self.begin(Operation::Open, name)?;
+        let inode = self.find(&machine, name)?;
+        fails.map_or(Ok(()), Err)?;
+        super::files::handle_of(inode)
+    }
+
+    fn lock(&self, name: &str) -> Result<Lock> {
+        let (mut machine, fails) = self.begin(Operation::Open, name)?;
+        check_name(name)?;
+        fails.map_or(Ok(()), Err)?;
+        let key = (self.dir.clone(), name.to_owned());
+        if !machine.locks.insert(key.clone()) {
+            return Err(Errno::AGAIN);
+        }
+        let life = machine.life;
+        drop(machine);
+        let world = self.world.clone();
+        Ok(Lock::new(Held { world, key, life }))
     }
 }
 

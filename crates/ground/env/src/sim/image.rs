@@ -3,6 +3,7 @@
 use super::file::{Fate, File};
 use crate::Rng;
 use std::collections::BTreeMap;
+use std::ffi::{CStr, CString};
 use std::sync::Arc;
 
 /// A file's identity, which renames do not change.
@@ -75,6 +76,65 @@ pub(super) enum Event {
         offset: usize,
         bit: u8,
     },
+    /// An attribute got a value, or lost it.
+    Attribute {
+        inode: Inode,
+        name: CString,
+        value: Option<Arc<Vec<u8>>>,
+    },
+    /// Everything that was done is on the medium.
+    SyncAll,
+}
+
+/// The extended attributes of one file.
+#[derive(Clone, Default)]
+struct Attributes {
+    current: BTreeMap<CString, Arc<Vec<u8>>>,
+    durable: BTreeMap<CString, Arc<Vec<u8>>>,
+    pending: Vec<(CString, Option<Arc<Vec<u8>>>)>,
+}
+
+fn set(
+    attributes: &mut BTreeMap<CString, Arc<Vec<u8>>>,
+    name: &CString,
+    value: &Option<Arc<Vec<u8>>>,
+) {
+    match value {
+        Some(value) => attributes.insert(name.clone(), value.clone()),
+        None => attributes.remove(name),
+    };
+}
+
+impl Attributes {
+    fn change(&mut self, name: &CString, value: &Option<Arc<Vec<u8>>>) {
+        set(&mut self.current, name, value);
+        self.pending.push((name.clone(), value.clone()));
+    }
+
+    fn sync(&mut self) {
+        self.durable = self.current.clone();
+        self.pending.clear();
+    }
+
+    /// Each change by itself: a file system keeps them in order, so this is harder than it is.
+    fn after_crash(&self, fate: &mut Fate<'_>) -> Attributes {
+        let mut left = self.durable.clone();
+        for (name, value) in &self.pending {
+            let kept = match fate {
+                Fate::Lost => false,
+                Fate::Kept => true,
+                Fate::Mixed(rng) => rng.chance(1, 2),
+            };
+            if kept {
+                set(&mut left, name, value);
+            }
+        }
+        Attributes {
+            current: left.clone(),
+            durable: left,
+            pending: Vec::new(),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -97,6 +157,7 @@ pub(super) struct Image {
     dirs: BTreeMap<String, Names>,
     disks: BTreeMap<String, Inode>,
     files: BTreeMap<Inode, File>,
+    attributes: BTreeMap<Inode, Attributes>,
 }
 
 impl Change {
@@ -193,6 +254,15 @@ impl Image {
             Event::Sync { inode } => self.file(*inode).sync(),
             Event::FailSync { inode, seed } => self.file(*inode).fail_sync(&mut Rng::new(*seed)),
             Event::Rot { inode, offset, bit } => self.file(*inode).rot(*offset, *bit),
+            Event::Attribute { inode, name, value } => {
+                let attributes = self.attributes.entry(*inode).or_default();
+                attributes.change(name, value);
+            }
+            Event::SyncAll => {
+                self.dirs.values_mut().for_each(Names::sync);
+                self.files.values_mut().for_each(File::sync);
+                self.attributes.values_mut().for_each(Attributes::sync);
+            }
         }
     }
 
@@ -213,6 +283,25 @@ impl Image {
 
     pub(super) fn lookup(&self, dir: &str, name: &str) -> Option<Inode> {
         self.dirs.get(dir)?.current.get(name).copied()
+    }
+
+    /// Whether a file has a name, which makes its handle good.
+    pub(super) fn has_name(&self, inode: Inode) -> bool {
+        let mut all = self.dirs.values().flat_map(|names| names.current.values());
+        all.any(|named| *named == inode)
+    }
+
+    pub(super) fn attribute(&self, inode: Inode, name: &CStr) -> Option<&Arc<Vec<u8>>> {
+        self.attributes.get(&inode)?.current.get(name)
+    }
+
+    /// Bytes of all attributes of a file, their names included.
+    pub(super) fn attribute_bytes(&self, inode: Inode) -> usize {
+        let values = self.attributes.get(&inode);
+        let values = values.into_iter().flat_map(|all| &all.current);
+        values
+            .map(|(name, value)| name.count_bytes() + value.len())
+            .sum()
     }
 
     pub(super) fn disk(&self, disk: &str) -> Option<Inode> {
@@ -253,6 +342,10 @@ impl Image {
     pub(super) fn is_settled(&self) -> bool {
         self.dirs.values().all(|names| names.pending.is_empty())
             && self.files.values().all(File::is_settled)
+            && self
+                .attributes
+                .values()
+                .all(|attributes| attributes.pending.is_empty())
     }
 
     /// What is there after a crash, all of it durable.
@@ -276,6 +369,10 @@ impl Image {
             if let Some(file) = self.files.get(&inode) {
                 let content = file.after_crash(&mut fate).to_vec();
                 image.files.insert(inode, File::settled(content));
+            }
+            if let Some(attributes) = self.attributes.get(&inode) {
+                let left = attributes.after_crash(&mut fate);
+                image.attributes.insert(inode, left);
             }
         }
         image

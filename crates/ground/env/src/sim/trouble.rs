@@ -28,6 +28,12 @@ pub enum Operation {
     List,
     /// Syncing a directory.
     SyncDir,
+    /// Reading an attribute.
+    Attribute,
+    /// Setting or removing an attribute.
+    SetAttribute,
+    /// Syncing everything.
+    SyncAll,
 }
 
 /// What happens instead of the operation.

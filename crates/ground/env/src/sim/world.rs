@@ -1,6 +1,7 @@
 //! The simulated machine.
 
 use super::file::Fate;
+use super::files::SimFiles;
 use super::handle::{SimDir, SimDisk};
 use super::image::{Event, Image, Inode};
 use super::trouble::{Effect, Operation, Trouble};
@@ -26,6 +27,8 @@ pub(super) struct Machine {
     troubles: Vec<Trouble>,
     absent: BTreeSet<String>,
     capacity_bytes: Option<usize>,
+    pub(super) attribute_bytes_max: Option<usize>,
+    pub(super) locks: BTreeSet<(String, String)>,
     read_only: bool,
     /// Counts the lives of the machine; handles of an earlier one are dead.
     pub(super) life: u64,
@@ -49,6 +52,8 @@ impl World {
             troubles: Vec::new(),
             absent: BTreeSet::new(),
             capacity_bytes: None,
+            attribute_bytes_max: None,
+            locks: BTreeSet::new(),
             read_only: false,
             life: 0,
             writes: 0,
@@ -67,6 +72,12 @@ impl World {
         let life = machine.life;
         drop(machine);
         Arc::new(SimDir::new(self.clone(), name, life))
+    }
+
+    /// All files of all directories.
+    pub fn files(&self) -> Arc<SimFiles> {
+        let life = self.lock().life;
+        Arc::new(SimFiles::new(self.clone(), life))
     }
 
     /// The disk of this name; it is attached, with `bytes` zeros, where there is none.
@@ -93,11 +104,14 @@ impl World {
         let mut rng = machine.rng.fork();
         machine.image = machine.image.after_crash(Fate::Mixed(&mut rng));
         machine.life += 1;
+        machine.locks.clear();
     }
 
     /// Kills the process but not the machine: handles die, nothing is lost.
     pub fn kill(&self) {
-        self.lock().life += 1;
+        let mut machine = self.lock();
+        machine.life += 1;
+        machine.locks.clear();
     }
 
     /// Plans a fault.
@@ -123,6 +137,11 @@ impl World {
     /// Limits the bytes of all files together; what would pass it fails with ENOSPC.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.lock().capacity_bytes = bytes.map(|bytes| bytes as usize);
+    }
+
+    /// Limits the attributes of each file, names included; more fails with ENOSPC.
+    pub fn set_attribute_room(&self, bytes: Option<u64>) {
+        self.lock().attribute_bytes_max = bytes.map(|bytes| bytes as usize);
     }
 
     /// With `true` every change fails with EROFS.
@@ -230,8 +249,13 @@ impl Machine {
         if life != self.life || self.absent.contains(dir) {
             return Err(Errno::NODEV);
         }
-        let reads = [Operation::Open, Operation::Read, Operation::List];
-        let syncs = [Operation::Sync, Operation::SyncDir];
+        let reads = [
+            Operation::Open,
+            Operation::Read,
+            Operation::List,
+            Operation::Attribute,
+        ];
+        let syncs = [Operation::Sync, Operation::SyncDir, Operation::SyncAll];
         if !reads.contains(&operation) && !syncs.contains(&operation) {
             self.check_writable()?;
         }
