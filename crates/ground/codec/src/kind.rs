@@ -7,6 +7,10 @@ pub const EXAMPLE: u16 = 0;
 pub const LOG_SEGMENT: u16 = 1;
 /// The header of a store (`docs/formats/store-header.md`).
 pub const STORE_HEADER: u16 = 2;
+/// The header of an object of file metadata (`docs/formats/filemeta.md`).
+pub const METADATA_OBJECT: u16 = 3;
+/// Who a store of file metadata is (`docs/formats/filemeta.md`).
+pub const METADATA_STORE: u16 = 4;
 
 /// The name of a kind, for people.
 pub fn name(kind: u16) -> &'static str {
@@ -14,6 +18,8 @@ pub fn name(kind: u16) -> &'static str {
         EXAMPLE => "example",
         LOG_SEGMENT => "log segment",
         STORE_HEADER => "store header",
+        METADATA_OBJECT => "metadata object",
+        METADATA_STORE => "metadata store",
         _ => "unknown here",
     }
 }

@@ -355,3 +355,24 @@ fn as_bytes(dir: Arc<dyn Dir>, _: Arc<dyn Files>) {
     assert_eq!(Handle::from_bytes(&[]), None);
     assert_eq!(Handle::from_bytes(&[0; 65]), None);
 }
+
+#[test]
+fn a_file_of_another_file_system_has_no_handle_here() {
+    use std::os::fd::AsFd;
+    let home = tempfile::tempdir().unwrap();
+    let files = RealFiles::open(home.path()).unwrap();
+    let own = std::fs::File::open(home.path()).unwrap();
+    let other = std::fs::File::open("/proc").unwrap();
+    files.handle_of(own.as_fd()).unwrap();
+    assert_eq!(files.handle_of(other.as_fd()).err(), Some(Errno::XDEV));
+    assert_eq!(RealFiles::open("/proc").err(), Some(Errno::OPNOTSUPP));
+}
+
+#[test]
+fn a_directory_in_a_directory_is_made_once_and_then_opened() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = RealDir::open(home.path()).unwrap();
+    dir.subdirectory("sub").unwrap().replace("f", b"x").unwrap();
+    assert_eq!(dir.subdirectory("sub").unwrap().read("f").unwrap(), b"x");
+    assert_eq!(dir.subdirectory("a/b").err(), Some(Errno::INVAL));
+}

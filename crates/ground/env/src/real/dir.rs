@@ -42,6 +42,18 @@ impl RealDir {
         }
     }
 
+    /// A directory in this one, made where it is missing, durably, for this user only.
+    pub fn subdirectory(&self, name: &str) -> Result<RealDir> {
+        check_name(name)?;
+        match rustix::fs::mkdirat(&self.fd, name, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => fsync(&self.fd)?,
+            Err(errno) => return Err(errno),
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let fd = uninterrupted(|| openat(&self.fd, name, flags, Mode::empty()))?;
+        Ok(RealDir::from_fd(fd))
+    }
+
     fn open_file(&self, name: &str, flags: OFlags) -> Result<OwnedFd> {
         check_name(name)?;
         let mode = Mode::RUSR | Mode::WUSR;

@@ -19,6 +19,7 @@ const VALUE_BYTES_MAX: usize = 65536;
 /// CAP_DAC_READ_SEARCH.
 pub struct RealFiles {
     mount: OwnedFd,
+    device: u64,
 }
 
 impl RealFiles {
@@ -27,15 +28,20 @@ impl RealFiles {
     pub fn open(path: impl AsRef<Path>) -> Result<RealFiles> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mount = uninterrupted(|| rustix::fs::open(path.as_ref(), flags, Mode::empty()))?;
-        let files = RealFiles { mount };
+        let device = rustix::fs::fstat(&mount)?.st_dev;
+        let files = RealFiles { mount, device };
         // Both directions: overlayfs and some FUSE file systems give handles that they cannot open.
         let (own, _) = name_to_handle(files.mount.as_fd(), c"")?;
         files.file(&own)?;
         Ok(files)
     }
 
-    /// The handle of an open file, an O_PATH descriptor included.
-    pub fn handle_of(file: BorrowedFd<'_>) -> Result<Handle> {
+    /// The handle of an open file, an O_PATH descriptor included. EXDEV where it is on another
+    /// file system: there the same handle may be another file's.
+    pub fn handle_of(&self, file: BorrowedFd<'_>) -> Result<Handle> {
+        if rustix::fs::fstat(file)?.st_dev != self.device {
+            return Err(Errno::XDEV);
+        }
         name_to_handle(file, c"").map(|(handle, _)| handle)
     }
 
