@@ -11,6 +11,8 @@ use env::handle::Handle;
 pub const RECORD_PART: u16 = 1;
 /// The record kind of a checkpoint.
 pub const RECORD_CHECKPOINT: u16 = 2;
+/// The record kind that says that a request's notes are done.
+pub const RECORD_DONE: u16 = 3;
 
 /// Most parts of a request.
 pub const PARTS_MAX: u32 = 4096;

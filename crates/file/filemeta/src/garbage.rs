@@ -86,7 +86,10 @@ impl Transaction<'_> {
         careful: bool,
         report: &mut GarbageReport,
     ) -> Result<()> {
-        let Some(Header { tag, .. }) = self.header(key)? else {
+        let Some(Header {
+            tag, references, ..
+        }) = self.header(key)?
+        else {
             return Ok(());
         };
         let unused = match self.composite(owner) {
@@ -97,7 +100,8 @@ impl Transaction<'_> {
                     entry,
                     Some(crate::Entry::Linked(number)) if ObjectKey::Linked(*number) == *key
                 );
-                !refers && !self.is_staged(key) && (!careful || self.has_attribute(owner))
+                let sure = !careful || references == 0 || self.has_attribute(owner);
+                !refers && !self.is_staged(key) && sure
             }
             Err(_) => false,
         };

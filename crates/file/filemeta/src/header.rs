@@ -40,7 +40,8 @@ pub struct Header {
     pub free: u32,
     /// Bytes of its content.
     pub length: u64,
-    /// Of a shared object: how many owners refer to it.
+    /// Of a shared object: how many owners refer to it. Of a linked object: 1, or 0 while it is
+    /// written aside and no request has taken it.
     pub references: u64,
     /// Of a linked object: the owner's handle. Of a system object: the name. Else empty.
     pub owner: Vec<u8>,

@@ -191,6 +191,10 @@ impl Operation {
             }
             Operation::Put(owner, tag, content) => txn.put(owner, *tag, content),
             Operation::Adopt(owner, tag, number) => {
+                let key = ObjectKey::Linked(*number);
+                let mut header = txn.known_header(&key)?;
+                header.references = 1;
+                txn.set_header(&key, &header);
                 txn.replace_entry(owner, *tag, Some(Entry::Linked(*number)))
             }
             Operation::Patch(owner, tag, offset, bytes) => {
@@ -296,7 +300,10 @@ impl Transaction<'_> {
             Err(error) => return Err(error),
         }
         let number = self.state.take_number()?;
-        let header = Header::new(number.get(), tag.get(), owner.as_bytes());
+        let header = Header {
+            references: 1,
+            ..Header::new(number.get(), tag.get(), owner.as_bytes())
+        };
         self.create(&ObjectKey::Linked(number), header, content)?;
         self.replace_entry(owner, tag, Some(Entry::Linked(number)))
     }

@@ -15,7 +15,7 @@ pub use share::{ROSTER_ENTRY_BYTES, SHARED_BYTES_MAX};
 pub(crate) use state::State;
 pub(crate) use transaction::Transaction;
 
-use crate::action::{Action, Checkpoint, PARTS_MAX, RECORD_CHECKPOINT, RECORD_PART};
+use crate::action::{Action, Checkpoint, PARTS_MAX, RECORD_CHECKPOINT, RECORD_DONE, RECORD_PART};
 use crate::request::Request;
 use crate::{MetaError, Result, StoreId, action};
 use env::errno::{Errno, ErrorKind};
@@ -321,9 +321,14 @@ impl Store {
         Ok(())
     }
 
-    /// What the notes of this request say is done; the journal may let go of them.
+    /// What the notes of this request say is done, durably; the journal may let go of them. It
+    /// learns of this with the next commit, and a crash before that hands them back again.
     pub fn done(&self, ticket: Ticket) {
-        self.state.lock().open.remove(&Sequence(ticket.0));
+        let mut state = self.state.lock();
+        if state.open.remove(&Sequence(ticket.0)).is_some() {
+            // A journal that takes no more hands the notes back at the next open, which is allowed.
+            let _ = self.log.append(RECORD_DONE, &ticket.0.to_le_bytes());
+        }
     }
 
     /// Ends with a checkpoint. Dropping a store loses nothing that was committed either, and
@@ -373,3 +378,6 @@ pub(crate) enum Planted {
     /// A large object is referred to before its name is durable.
     StagesWithoutDirSync,
 }
+
+#[cfg(test)]
+mod tests;

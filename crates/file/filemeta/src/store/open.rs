@@ -1,7 +1,8 @@
 //! Making and opening a store; replay.
 
 use super::{Medium, Options, Places, State, Store, Ticket};
-use crate::action::{Action, Assembly, Checkpoint, RECORD_CHECKPOINT, RECORD_PART};
+use crate::action::{Action, Assembly, Checkpoint, RECORD_CHECKPOINT, RECORD_DONE, RECORD_PART};
+use crate::cursor::Cursor;
 use crate::key::StoreId;
 use crate::superblock::{STORE_FILE, Superblock, is_attribute_name};
 use crate::{MetaError, Result};
@@ -209,7 +210,9 @@ impl Store {
         let mut state = self.state.lock();
         let mut notes = Vec::new();
         for request in &held.requests {
-            if request.last.0 < held.upto && !held.open.contains(&request.last.0) {
+            let last = request.last.0;
+            let closed = last < held.upto && !held.open.contains(&last);
+            if closed || held.done.contains(&last) {
                 continue;
             }
             for action in &request.actions {
@@ -233,6 +236,8 @@ struct Held {
     /// Of the last checkpoint.
     upto: u64,
     open: BTreeSet<u64>,
+    /// Requests whose notes are done.
+    done: BTreeSet<u64>,
 }
 
 struct HeldRequest {
@@ -247,6 +252,7 @@ impl Held {
             requests: Vec::new(),
             upto: 0,
             open: BTreeSet::new(),
+            done: BTreeSet::new(),
         };
         let mut assembly = Assembly::default();
         let mut first = None;
@@ -277,11 +283,15 @@ impl Held {
                     held.upto = checkpoint.upto;
                     held.open = checkpoint.open.into_iter().collect();
                 }
+                RECORD_DONE => {
+                    let done = Cursor::new(&record.payload).integer("sequence that is done", 8);
+                    held.done.insert(done.map_err(wrong)?);
+                }
                 kind => {
                     return Err(wrong(Corruption {
                         what: "kind of a record",
                         offset: 4,
-                        expected: RECORD_CHECKPOINT.into(),
+                        expected: RECORD_DONE.into(),
                         found: kind.into(),
                     }));
                 }

@@ -1,0 +1,6 @@
+//! Tests that plant bugs or look inside.
+
+mod crash;
+mod history;
+mod model;
+mod replay;

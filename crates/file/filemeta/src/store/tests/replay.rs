@@ -1,0 +1,94 @@
+//! What an open hands back and what it skips.
+
+use super::history::{ATTRIBUTE, ID, OPTIONS, owners, places, tag};
+use crate::{MetaError, Options, Places, Store};
+use env::sim::World;
+
+fn reopen(world: &World, places: &Places) -> crate::Opened {
+    world.kill();
+    let _ = places;
+    Store::open(&super::history::places(world), Some(ID), OPTIONS).unwrap()
+}
+
+#[test]
+fn after_a_close_there_is_nothing_to_replay() {
+    let world = World::new(1);
+    let owners = owners(&world);
+    let places = places(&world);
+    let store = Store::create(&places, ID, ATTRIBUTE, OPTIONS).unwrap();
+    let mut request = store.request();
+    request.put(&owners[0], tag(1), b"content").unwrap();
+    request.commit().unwrap();
+    store.close().unwrap();
+    let opened = reopen(&world, &places);
+    assert_eq!(opened.replay.requests, 0);
+    assert_eq!(opened.store.get(&owners[0], tag(1)).unwrap(), b"content");
+}
+
+#[test]
+fn a_note_comes_back_until_it_is_done_and_keeps_the_journal() {
+    let world = World::new(1);
+    let owners = owners(&world);
+    let all = places(&world);
+    let store = Store::create(&all, ID, ATTRIBUTE, OPTIONS).unwrap();
+    let mut request = store.request();
+    request.set_value(&owners[0], tag(1), b"v");
+    request.note(7, b"punch a hole").note(8, b"and this");
+    let ticket = request.commit().unwrap();
+    store.checkpoint().unwrap();
+    let opened = reopen(&world, &all);
+    assert_eq!(opened.replay.requests, 0, "the change itself is in place");
+    let kinds: Vec<u16> = opened.notes.iter().map(|note| note.kind).collect();
+    assert_eq!(kinds, [7, 8]);
+    assert_eq!(opened.notes[0].payload, b"punch a hole");
+    assert!(opened.notes.iter().all(|note| note.ticket == ticket));
+    opened.store.done(ticket);
+    opened.store.flush().unwrap();
+    assert!(reopen(&world, &all).notes.is_empty());
+}
+
+#[test]
+fn notes_that_nobody_finishes_fill_the_journal_and_are_named() {
+    let world = World::new(1);
+    let owners = owners(&world);
+    let small = Options {
+        segment_bytes: 32 << 10,
+        journal_bytes: 32 << 10,
+    };
+    let store = Store::create(&places(&world), ID, ATTRIBUTE, small).unwrap();
+    let mut request = store.request();
+    request.note(1, b"never");
+    let never = request.commit().unwrap();
+    let write = || {
+        let mut request = store.request();
+        request.put(&owners[0], tag(1), &[7; 6000]).unwrap();
+        request.put(&owners[1], tag(1), &vec![8; 6000]).unwrap();
+        request.clear(&owners[0], tag(1));
+        request.commit()
+    };
+    let error = (0..100).find_map(|_| write().err()).expect("it fills up");
+    assert!(matches!(error, MetaError::JournalFull { .. }), "{error}");
+    assert!(matches!(write(), Err(MetaError::JournalFull { .. })));
+    store.done(never);
+    write().unwrap();
+}
+
+#[test]
+fn a_request_longer_than_a_segment_is_still_one() {
+    let world = World::new(3);
+    let owners = owners(&world);
+    let store = Store::create(&places(&world), ID, ATTRIBUTE, OPTIONS).unwrap();
+    let mut request = store.request();
+    for (index, owner) in owners.iter().enumerate() {
+        request.put(owner, tag(1), &[index as u8; 60_000]).unwrap();
+    }
+    request.commit().unwrap();
+    drop(store);
+    world.crash();
+    let opened = Store::open(&places(&world), Some(ID), OPTIONS).unwrap();
+    assert_eq!(opened.replay.requests, 1);
+    for (index, owner) in owners.iter().enumerate() {
+        let content = opened.store.get(owner, tag(1)).unwrap();
+        assert_eq!(content, [index as u8; 60_000]);
+    }
+}
