@@ -61,6 +61,7 @@ mod cursor;
 mod error;
 mod garbage;
 pub mod header;
+pub mod inspect;
 mod key;
 mod request;
 mod store;

@@ -18,7 +18,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-const JOURNAL: &str = "journal";
+/// Name of the log: its segments are `metadata.NUMBER.segment`.
+const LOG: &str = "metadata";
 pub(super) const LOCK: &str = "lock";
 
 /// What a replay did: it depends on the journal, not on the number of files.
@@ -88,7 +89,7 @@ impl Places {
         Ok(Places {
             files: Arc::new(files),
             objects: Arc::new(dir.subdirectory("objects").map_err(io)?),
-            journal: Arc::new(dir.subdirectory(JOURNAL).map_err(io)?),
+            journal: Arc::new(dir.subdirectory("journal").map_err(io)?),
         })
     }
 }
@@ -119,7 +120,7 @@ impl Store {
             .map_err(MetaError::io("removing a journal that has no store"))?;
         let log = Log::create(
             places.journal.clone(),
-            JOURNAL,
+            LOG,
             LogId(id.0),
             log_options(options),
         )?;
@@ -160,7 +161,7 @@ impl Store {
         }
         let lock = lock(places.objects.as_ref())?;
         let id = LogId(superblock.store.0);
-        let (log, records) = Log::open(places.journal.clone(), JOURNAL, id, log_options(options))?;
+        let (log, records) = Log::open(places.journal.clone(), LOG, id, log_options(options))?;
         let held = Held::read(&records)?;
         let mut store = assemble(places, superblock, log, options, lock);
         let replay = Replay {
@@ -342,7 +343,7 @@ fn lock(objects: &dyn Dir) -> Result<Option<Lock>> {
 /// What a crash in `create` left.
 fn remove_old_journal(journal: &dyn Dir) -> env::Result<()> {
     for file in journal.list()? {
-        if file.starts_with("journal.") {
+        if file.starts_with("metadata.") {
             journal.remove(&file)?;
         }
     }

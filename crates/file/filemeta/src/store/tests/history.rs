@@ -1,8 +1,6 @@
 //! Random requests on a few files, beside a plain map of what must come out.
 
-use crate::{
-    MetaError, OpenNote, Options, Places, Request, Result, Store, StoreId, SystemName, Tag,
-};
+use crate::{MetaError, Options, Places, Request, Result, Store, StoreId, SystemName, Tag};
 use env::handle::Handle;
 use env::sim::World;
 use env::{Dir, Rng};
@@ -253,9 +251,4 @@ pub(super) fn random_step(rng: &mut Rng, model: &Model) -> Step {
         },
         _ => Step::Note(bytes(rng, 30)),
     }
-}
-
-/// The newest of the notes that an open handed back.
-pub(super) fn newest(notes: &[OpenNote]) -> Option<Vec<u8>> {
-    notes.last().map(|note| note.payload.clone())
 }

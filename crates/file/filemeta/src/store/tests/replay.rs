@@ -1,26 +1,24 @@
 //! What an open hands back and what it skips.
 
 use super::history::{ATTRIBUTE, ID, OPTIONS, owners, places, tag};
-use crate::{MetaError, Options, Places, Store};
+use crate::{MetaError, Options, Store};
 use env::sim::World;
 
-fn reopen(world: &World, places: &Places) -> crate::Opened {
+fn reopen(world: &World) -> crate::Opened {
     world.kill();
-    let _ = places;
-    Store::open(&super::history::places(world), Some(ID), OPTIONS).unwrap()
+    Store::open(&places(world), Some(ID), OPTIONS).unwrap()
 }
 
 #[test]
 fn after_a_close_there_is_nothing_to_replay() {
     let world = World::new(1);
     let owners = owners(&world);
-    let places = places(&world);
-    let store = Store::create(&places, ID, ATTRIBUTE, OPTIONS).unwrap();
+    let store = Store::create(&places(&world), ID, ATTRIBUTE, OPTIONS).unwrap();
     let mut request = store.request();
     request.put(&owners[0], tag(1), b"content").unwrap();
     request.commit().unwrap();
     store.close().unwrap();
-    let opened = reopen(&world, &places);
+    let opened = reopen(&world);
     assert_eq!(opened.replay.requests, 0);
     assert_eq!(opened.store.get(&owners[0], tag(1)).unwrap(), b"content");
 }
@@ -29,14 +27,13 @@ fn after_a_close_there_is_nothing_to_replay() {
 fn a_note_comes_back_until_it_is_done_and_keeps_the_journal() {
     let world = World::new(1);
     let owners = owners(&world);
-    let all = places(&world);
-    let store = Store::create(&all, ID, ATTRIBUTE, OPTIONS).unwrap();
+    let store = Store::create(&places(&world), ID, ATTRIBUTE, OPTIONS).unwrap();
     let mut request = store.request();
     request.set_value(&owners[0], tag(1), b"v");
     request.note(7, b"punch a hole").note(8, b"and this");
     let ticket = request.commit().unwrap();
     store.checkpoint().unwrap();
-    let opened = reopen(&world, &all);
+    let opened = reopen(&world);
     assert_eq!(opened.replay.requests, 0, "the change itself is in place");
     let kinds: Vec<u16> = opened.notes.iter().map(|note| note.kind).collect();
     assert_eq!(kinds, [7, 8]);
@@ -44,7 +41,7 @@ fn a_note_comes_back_until_it_is_done_and_keeps_the_journal() {
     assert!(opened.notes.iter().all(|note| note.ticket == ticket));
     opened.store.done(ticket);
     opened.store.flush().unwrap();
-    assert!(reopen(&world, &all).notes.is_empty());
+    assert!(reopen(&world).notes.is_empty());
 }
 
 #[test]
