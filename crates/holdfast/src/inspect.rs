@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 mod intent;
 mod label;
+mod metadata;
 mod object;
 mod store;
 
@@ -28,6 +29,8 @@ pub struct Sample {
     pub head: Vec<u8>,
     /// The extended attribute `trusted.holdfast`, where it has one.
     pub label: Option<Vec<u8>>,
+    /// The extended attribute `trusted.hfm`, where it has one.
+    pub metadata: Option<Vec<u8>>,
 }
 
 /// What a printer found.
@@ -63,6 +66,10 @@ pub static KINDS: &[Kind] = &[
     label::KIND,
     store::KIND,
     intent::KIND,
+    metadata::ATTRIBUTE,
+    metadata::OBJECT,
+    metadata::STORE,
+    metadata::JOURNAL,
     object::SEGMENT,
     object::OBJECT,
 ];
@@ -150,6 +157,7 @@ fn sample(path: &Path) -> Outcome<Sample> {
         length: found.len(),
         head,
         label: label::attribute(path).map_err(|error| fault(&error))?,
+        metadata: metadata::attribute(path).map_err(|error| fault(&error))?,
     })
 }
 
@@ -206,6 +214,8 @@ mod tests {
             let sample = Sample {
                 length: length as u64,
                 label: Some(bytes.clone()),
+                // A random tail can be an attribute without entries: its form is all that is seen.
+                metadata: None,
                 head: bytes,
                 ..Sample::default()
             };
