@@ -214,8 +214,7 @@ impl Store {
     /// # Errors
     /// [`MetaError::Stopped`].
     pub fn flush(&self) -> Result<()> {
-        let last = self.log.next_sequence().0.saturating_sub(1);
-        self.flush_to(Ticket(last))
+        self.flush_to(Ticket(u64::MAX))
     }
 
     /// Makes this request durable, and all before it.
@@ -223,8 +222,10 @@ impl Store {
     /// # Errors
     /// [`MetaError::Stopped`].
     pub fn flush_to(&self, ticket: Ticket) -> Result<()> {
-        if ticket.0 > 0 {
-            self.write_journal(Sequence(ticket.0))?;
+        // A ticket from elsewhere must not harm the journal.
+        let last = self.log.next_sequence().0.saturating_sub(1).min(ticket.0);
+        if last > 0 {
+            self.write_journal(Sequence(last))?;
         }
         let mut state = self.state.lock();
         state.settle(self.log.durable_sequence())

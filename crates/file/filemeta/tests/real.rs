@@ -12,7 +12,7 @@ use std::process::Command;
 
 #[path = "support/mounts.rs"]
 mod mounts;
-use mounts::{Mounted, touch};
+use mounts::{Mounted, run, touch};
 
 const TABLE: Tag = Tag::new(1).unwrap();
 const SHARED: Tag = Tag::new(2).unwrap();
@@ -246,13 +246,129 @@ fn a_full_file_system_is_a_clear_error_and_loses_nothing() {
     assert!(store.check().unwrap().is_sound());
 }
 
+/// An overlay, which has no file handles, unmounted when dropped.
+struct Overlay(tempfile::TempDir);
+
+impl Overlay {
+    fn new() -> Overlay {
+        // Its layers on a tmpfs, as an overlay may not lie on another one.
+        let home = tempfile::tempdir_in("/dev/shm").unwrap();
+        let [lower, upper, work, mount] = ["lower", "upper", "work", "mount"].map(|name| {
+            let path = home.path().join(name);
+            std::fs::create_dir(&path).unwrap();
+            path.to_str().unwrap().to_owned()
+        });
+        let options = format!("lowerdir={lower},upperdir={upper},workdir={work}");
+        let overlay = Overlay(home);
+        run(
+            "mount",
+            &["-t", "overlay", "overlay", "-o", &options, &mount],
+        );
+        overlay
+    }
+}
+
+impl Drop for Overlay {
+    fn drop(&mut self) {
+        // A test that failed half way may not have mounted anything.
+        let path = self.0.path().join("mount");
+        let _ = Command::new("umount").arg(path).output();
+    }
+}
+
 #[test]
 fn a_file_system_without_handles_is_refused() {
-    let mounted = Mounted::overlay();
-    match Places::real(&mounted.path().join("meta")).map(drop) {
+    let overlay = Overlay::new();
+    match Places::real(&overlay.0.path().join("mount/meta")).map(drop) {
         Err(error @ MetaError::NoHandles { .. }) => {
             assert!(error.to_string().contains("file handles"), "{error}");
         }
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn an_immutable_file_refuses_before_the_journal_has_anything() {
+    let chattr = |flag: &str, path: &Path| {
+        let status = Command::new("chattr").arg(flag).arg(path).status();
+        assert!(status.unwrap().success(), "chattr {flag}");
+    };
+    for kind in KINDS {
+        let mounted = Mounted::new(kind, FILE_SYSTEM_BYTES);
+        let root = mounted.path();
+        let store = create(&root);
+        let [fixed, other] = ["fixed", "other"].map(|name| {
+            touch(&root.join(name));
+            handle(&root, name)
+        });
+        for owner in [&fixed, &other] {
+            let mut request = store.request();
+            request.set_value(owner, TINY, b"old");
+            request.commit().unwrap();
+        }
+        chattr("+i", &root.join("fixed"));
+        let both = || {
+            let mut request = store.request();
+            request
+                .set_value(&other, TINY, b"new")
+                .set_value(&fixed, TINY, b"new");
+            request.commit()
+        };
+        let error = both().unwrap_err();
+        assert!(matches!(error, MetaError::Io { .. }), "{error}");
+        let mut request = store.request();
+        request.forget(&other).forget(&fixed);
+        assert!(request.commit().is_err());
+        assert_eq!(store.value(&other, TINY).unwrap(), b"old");
+        chattr("-i", &root.join("fixed"));
+        both().unwrap();
+        assert_eq!(store.value(&fixed, TINY).unwrap(), b"new");
+    }
+}
+
+#[test]
+fn threads_share_the_store_and_its_commits() {
+    let root = tempfile::tempdir().unwrap();
+    let places = Places::real(&root.path().join("meta")).unwrap();
+    let options = Options {
+        segment_bytes: 1 << 20,
+        journal_bytes: 1 << 20,
+    };
+    let store = Store::create(&places, StoreId(7), c"trusted.hfm", options).unwrap();
+    touch(&root.path().join("a"));
+    let owner = handle(root.path(), "a");
+    put(&store, &owner, &[0; 8 * 1000]);
+    std::thread::scope(|scope| {
+        for thread in 0..8u8 {
+            let (store, owner) = (&store, &owner);
+            scope.spawn(move || {
+                for step in 0..40u64 {
+                    let at = u64::from(thread) * 1000 + step * 16;
+                    let mut request = store.request();
+                    request.patch(owner, TABLE, at, &[thread + 1; 16]);
+                    request.share(owner, Tag::new(10 + thread).unwrap(), &[step as u8; 30]);
+                    if step % 3 == 0 {
+                        request.submit().unwrap();
+                    } else {
+                        request.commit().unwrap();
+                    }
+                    let mut back = [0; 16];
+                    store.read(owner, TABLE, at, &mut back).unwrap();
+                    assert_eq!(back, [thread + 1; 16]);
+                }
+            });
+        }
+    });
+    drop(store);
+    let store = Store::open(&places, None, options).unwrap().store;
+    let table = store.get(&owner, TABLE).unwrap();
+    for (thread, part) in (1..).zip(table.chunks(1000)) {
+        // The last step was committed, or submitted and committed by another thread later, or cut.
+        let whole = part[..39 * 16].iter().all(|byte| *byte == thread);
+        assert!(
+            whole && part[640..].iter().all(|byte| *byte == 0),
+            "{thread}"
+        );
+    }
+    assert!(store.check().unwrap().findings.is_empty());
 }

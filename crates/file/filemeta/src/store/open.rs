@@ -145,11 +145,15 @@ impl Store {
     /// then. [`MetaError::NoSpace`] where a replay finds the disk full: the journal keeps
     /// everything, and another open goes on.
     pub fn open(places: &Places, expected: Option<StoreId>, options: Options) -> Result<Opened> {
-        let bytes = match places.objects.read(STORE_FILE) {
-            Ok(bytes) => bytes,
-            Err(Errno::NOENT) => return Err(MetaError::NoStore),
-            Err(errno) => return Err(MetaError::io("reading the file of a metadata store")(errno)),
+        let read = || match places.objects.read(STORE_FILE) {
+            Ok(bytes) => Ok(bytes),
+            Err(Errno::NOENT) => Err(MetaError::NoStore),
+            Err(errno) => Err(MetaError::io("reading the file of a metadata store")(errno)),
         };
+        // Once to leave a directory alone that is no store, and again when nobody changes it.
+        read()?;
+        let lock = lock(places.objects.as_ref())?;
+        let bytes = read()?;
         let superblock = Superblock::decode(&bytes).map_err(MetaError::StoreCorrupt)?;
         if let Some(expected) = expected
             && expected != superblock.store
@@ -159,7 +163,6 @@ impl Store {
                 found: superblock.store,
             });
         }
-        let lock = lock(places.objects.as_ref())?;
         let id = LogId(superblock.store.0);
         let (log, records) = Log::open(places.journal.clone(), LOG, id, log_options(options))?;
         let held = Held::read(&records)?;

@@ -184,7 +184,10 @@ impl State {
     /// [`MetaError::Stopped`].
     pub(crate) fn settle(&mut self, durable: Sequence) -> Result<()> {
         self.check()?;
-        while let Some(pending) = self.queue.pop_front_if(|pending| pending.last < durable) {
+        while self.queue.front().is_some_and(|front| front.last < durable) {
+            let Some(pending) = self.queue.pop_front() else {
+                break;
+            };
             for action in &pending.actions {
                 if let Err((doing, errno)) = self.medium.apply(action) {
                     // The request stays in the journal, which is not truncated any more.

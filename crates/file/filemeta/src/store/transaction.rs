@@ -495,6 +495,7 @@ impl<'a> Transaction<'a> {
     pub(crate) fn set_composite(&mut self, owner: &Handle, composite: Composite) -> Result<()> {
         let store = self.state.medium.store;
         let action = if composite.entries.is_empty() {
+            self.reserve_attribute(owner, 0)?;
             Action::Clear { owner: *owner }
         } else {
             let value = composite
@@ -519,8 +520,9 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// Makes sure, before anything is in the journal, that the file has room for the attribute:
-    /// pads the one that is there, which does not change what it says.
+    /// Makes sure, before anything is in the journal, that the file takes the attribute: pads the
+    /// one that is there, which does not change what it says. Also where it is long enough: a file
+    /// that may not be changed (immutable, read-only) refuses now.
     fn reserve_attribute(&mut self, owner: &Handle, bytes: usize) -> Result<()> {
         let medium = &self.state.medium;
         let old = match medium.files.attribute(owner, &medium.attribute) {
@@ -529,7 +531,7 @@ impl<'a> Transaction<'a> {
             Err(Errno::STALE) => return Err(MetaError::OwnerGone),
             Err(errno) => return Err(MetaError::io("reading the attribute of a file")(errno)),
         };
-        if old.len() >= bytes {
+        if old.is_empty() && bytes == 0 {
             return Ok(());
         }
         let known = match old.is_empty() {
@@ -541,7 +543,7 @@ impl<'a> Transaction<'a> {
                 .encode(medium.store, owner, bytes)
                 .ok_or_else(MetaError::attribute_too_long)?,
             // Another file's, or damaged: its bytes stay as they are until the request replaces it.
-            None => [&old[..], &vec![0; bytes - old.len()]].concat(),
+            None => [&old[..], &vec![0; bytes.saturating_sub(old.len())]].concat(),
         };
         let set = medium
             .files
@@ -559,7 +561,7 @@ impl<'a> Transaction<'a> {
 /// # Errors
 /// [`MetaError::OutOfRange`].
 fn within(length: u64, offset: u64, count: usize) -> Result<()> {
-    let end = offset.checked_add(count as u64).unwrap_or(u64::MAX);
+    let end = offset.saturating_add(count as u64);
     if end > length {
         return Err(MetaError::OutOfRange {
             offset,

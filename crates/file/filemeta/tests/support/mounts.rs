@@ -8,7 +8,7 @@ pub(crate) struct Mounted {
     home: tempfile::TempDir,
 }
 
-fn run(program: &str, arguments: &[&str]) {
+pub(crate) fn run(program: &str, arguments: &[&str]) {
     let output = Command::new(program).args(arguments).output();
     let output = output.unwrap_or_else(|why| panic!("{program}: {why}"));
     assert!(
@@ -33,26 +33,6 @@ impl Mounted {
         std::fs::create_dir(mounted.path()).unwrap();
         let path = mounted.path();
         run("mount", &["-o", "loop", image, path.to_str().unwrap()]);
-        mounted
-    }
-
-    /// An overlay without file handles.
-    pub(crate) fn overlay() -> Mounted {
-        // Its layers on a tmpfs, as an overlay may not lie on another one.
-        let mounted = Mounted {
-            home: tempfile::tempdir_in("/dev/shm").unwrap(),
-        };
-        let dir = |name: &str| {
-            let path = mounted.home.path().join(name);
-            std::fs::create_dir(&path).unwrap();
-            path.to_str().unwrap().to_owned()
-        };
-        let (lower, upper, work) = (dir("lower"), dir("upper"), dir("work"));
-        dir("mount");
-        let options = format!("lowerdir={lower},upperdir={upper},workdir={work}");
-        let path = mounted.path();
-        let path = path.to_str().unwrap();
-        run("mount", &["-t", "overlay", "overlay", "-o", &options, path]);
         mounted
     }
 
