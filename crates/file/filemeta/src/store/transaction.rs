@@ -582,10 +582,15 @@ pub(crate) fn whole_block(content: &[u8], index: u64) -> Block {
     block
 }
 
-/// First and one past the last byte of content that differ.
+/// First and one past the last byte of content that differ. Most of a block is the same, so it is
+/// compared in pieces first.
 fn difference(old: &[u8], new: &[u8], start: usize) -> Option<(usize, usize)> {
+    const PIECE_BYTES: usize = 64;
+    let pieces = || (start..SUM_AT).step_by(PIECE_BYTES);
+    let piece = |at: usize| at..(at + PIECE_BYTES).min(SUM_AT);
+    let piece_differs = |at: &usize| old.get(piece(*at)) != new.get(piece(*at));
     let differs = |at: &usize| old.get(*at) != new.get(*at);
-    let first = (start..SUM_AT).find(differs)?;
-    let last = (first..SUM_AT).rfind(differs)?;
+    let first = piece(pieces().find(piece_differs)?).find(differs)?;
+    let last = piece(pieces().rfind(piece_differs)?).rfind(differs)?;
     Some((first, last + 1))
 }
