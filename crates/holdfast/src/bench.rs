@@ -7,6 +7,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
 
+mod filemeta;
 mod fio;
 mod gluster;
 mod load;
@@ -30,12 +31,20 @@ pub struct Bench {
 }
 
 /// All benchmarks.
-pub static BENCHES: &[Bench] = &[Bench {
-    name: redundancy::NAME,
-    about: "Files through the mount, beside the bare directory below and GlusterFS",
-    options: redundancy::Args::augment_args,
-    run: |matches| redundancy::run(&redundancy::Args::from_arg_matches(matches)?),
-}];
+pub static BENCHES: &[Bench] = &[
+    Bench {
+        name: redundancy::NAME,
+        about: "Files through the mount, beside the bare directory below and GlusterFS",
+        options: redundancy::Args::augment_args,
+        run: |matches| redundancy::run(&redundancy::Args::from_arg_matches(matches)?),
+    },
+    Bench {
+        name: filemeta::NAME,
+        about: "Metadata of files in one request, beside bare system calls; replay at a million files",
+        options: filemeta::Args::augment_args,
+        run: |matches| filemeta::run(&filemeta::Args::from_arg_matches(matches)?),
+    },
+];
 
 /// The command with one subcommand for each benchmark.
 pub fn command(bench: Command) -> Command {

@@ -1,0 +1,358 @@
+//! `holdfast bench filemeta`: metadata requests beside the bare system calls that come nearest, and
+//! the time of a replay at a thousand and at a million files.
+
+use super::row::{Better, Report, Row, alternate};
+use anyhow::Context as _;
+use env::Dir;
+use env::handle::Handle;
+use env::real::RealDir;
+use filemeta::{Options, Places, Store, StoreId, Tag};
+use rustix::fs::XattrFlags;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Name on the command line and in the rows.
+pub(super) const NAME: &str = "filemeta";
+
+const TABLE: Tag = match Tag::new(1) {
+    Some(tag) => tag,
+    None => Tag::MAX,
+};
+const TINY: Tag = match Tag::new(2) {
+    Some(tag) => tag,
+    None => Tag::MAX,
+};
+
+/// Bytes of the table that is patched in place.
+const TABLE_BYTES: u64 = 1 << 20;
+
+/// Requests that a replay finds.
+const REPLAYED: u64 = 1000;
+
+/// Files of the small store that a replay is held against.
+const FEW_FILES: u64 = 1000;
+
+/// Metadata requests, beside bare system calls; replay at a thousand and at a million files
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Args {
+    /// Smaller and fewer runs: numbers for orientation only
+    #[arg(long)]
+    quick: bool,
+    /// Also write the results to FILE, one JSON object a line; - is standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Work below this directory, which must be on a disk
+    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
+    dir: PathBuf,
+    /// How often each side runs each case (default: 3, with --quick 1)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: Option<u16>,
+    /// How many files the large store of the replay has (default: 1000000, with --quick 20000)
+    #[arg(long, value_name = "N")]
+    files: Option<u64>,
+}
+
+/// A store in a directory of its own, which goes with it.
+struct Scene {
+    root: PathBuf,
+    user: RealDir,
+}
+
+impl Scene {
+    fn new(dir: &Path, name: &str) -> anyhow::Result<Scene> {
+        let name = format!("holdfast-bench-filemeta-{}-{name}", std::process::id());
+        let below =
+            RealDir::open(dir).with_context(|| format!("cannot work in {}", dir.display()))?;
+        let user = below.subdirectory(&name)?.subdirectory("user")?;
+        Ok(Scene {
+            root: dir.join(name),
+            user,
+        })
+    }
+
+    fn create(&self) -> anyhow::Result<Store> {
+        let places = Places::real(&self.root.join("meta"))?;
+        let options = Options::default();
+        Ok(Store::create(&places, StoreId(1), c"trusted.hfm", options)?)
+    }
+
+    fn file(&self, name: &str) -> anyhow::Result<Handle> {
+        self.user.make(name)?;
+        Ok(self.user.handle(name)?)
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.root) {
+            eprintln!("{} is left: {error}", self.root.display());
+        }
+    }
+}
+
+/// Runs all cases.
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let rounds = args
+        .rounds
+        .map_or(if args.quick { 1 } else { 3 }, usize::from);
+    let files = args
+        .files
+        .unwrap_or(if args.quick { 20_000 } else { 1_000_000 });
+    let count = if args.quick { 200 } else { 1000 };
+    let mut report = Report::new(args.json.as_deref())?;
+    small_patches(args, rounds, count, 1, &mut report)?;
+    small_patches(args, rounds, count, 8, &mut report)?;
+    pairs(args, rounds, count, &mut report)?;
+    replay(args, files, &mut report)
+}
+
+/// Rate of `work`, called `count` times by each of `threads` threads.
+fn rate(
+    threads: u64,
+    count: u64,
+    work: impl Fn(u64, u64) -> anyhow::Result<()> + Sync,
+) -> anyhow::Result<f64> {
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        let all: Vec<_> = (0..threads)
+            .map(|thread| {
+                let work = &work;
+                scope.spawn(move || (0..count).try_for_each(|number| work(thread, number)))
+            })
+            .collect();
+        all.into_iter().try_for_each(|one| {
+            one.join()
+                .unwrap_or_else(|_| anyhow::bail!("a thread failed"))
+        })
+    })?;
+    Ok((threads * count) as f64 / start.elapsed().as_secs_f64())
+}
+
+fn place(number: u64) -> u64 {
+    number.wrapping_mul(7919 * 16) % (TABLE_BYTES - 16)
+}
+
+/// 16 bytes in a table of 1 MiB, durable, each thread its own table.
+fn small_patches(
+    args: &Args,
+    rounds: usize,
+    count: u64,
+    threads: u64,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let scene = Scene::new(&args.dir, "patch")?;
+    let store = scene.create()?;
+    let mut owners = Vec::new();
+    let mut plain = Vec::new();
+    for thread in 0..threads {
+        let owner = scene.file(&format!("f{thread}"))?;
+        let mut request = store.request();
+        request.put(&owner, TABLE, &vec![0; TABLE_BYTES as usize])?;
+        request.commit()?;
+        owners.push(owner);
+        let file = File::create(scene.root.join(format!("plain{thread}")))?;
+        file.write_all_at(&vec![0; TABLE_BYTES as usize], 0)?;
+        file.sync_all()?;
+        plain.push(file);
+    }
+    let count = count / threads.min(4);
+    let compared = alternate(
+        rounds,
+        || {
+            rate(threads, count, |thread, number| {
+                let mut request = store.request();
+                let owner = owners.get(thread as usize).context("an owner")?;
+                request.patch(owner, TABLE, place(number), &number.to_le_bytes().repeat(2));
+                request.commit()?;
+                Ok(())
+            })
+        },
+        || {
+            rate(threads, count, |thread, number| {
+                let file = plain.get(thread as usize).context("a file")?;
+                file.write_all_at(&number.to_le_bytes().repeat(2), place(number))?;
+                file.sync_data()?;
+                Ok(())
+            })
+        },
+    )?;
+    report.add(Row {
+        bench: NAME.into(),
+        case: format!("patch-16B-of-1MiB-{threads}-threads"),
+        metric: "ops_per_s".into(),
+        unit: "/s".into(),
+        better: Better::Higher,
+        ours: compared.ours,
+        peer: compared.peer,
+        peer_name: "pwrite+fdatasync".into(),
+        ratio: compared.ratio,
+        runs: compared.runs,
+        spread: compared.spread,
+        note: "both durable when they return; the peer has no checksum and may be torn".into(),
+    })
+}
+
+/// A tiny value on each of two files, durable.
+fn pairs(args: &Args, rounds: usize, count: u64, report: &mut Report) -> anyhow::Result<()> {
+    let scene = Scene::new(&args.dir, "pairs")?;
+    let store = scene.create()?;
+    let owners = [scene.file("a")?, scene.file("b")?];
+    let plain = ["c", "d"].map(|name| File::create(scene.root.join(name)));
+    let compared = alternate(
+        rounds,
+        || {
+            rate(1, count, |_, number| {
+                let mut request = store.request();
+                for owner in &owners {
+                    request.set_value(owner, TINY, &number.to_le_bytes());
+                }
+                request.commit()?;
+                Ok(())
+            })
+        },
+        || {
+            rate(1, count, |_, number| {
+                for file in plain.iter().flatten() {
+                    let name = c"trusted.hfp";
+                    rustix::fs::fsetxattr(
+                        file.as_fd(),
+                        name,
+                        &number.to_le_bytes(),
+                        XattrFlags::empty(),
+                    )?;
+                    file.sync_all()?;
+                }
+                Ok(())
+            })
+        },
+    )?;
+    report.add(Row {
+        bench: NAME.into(),
+        case: "value-on-two-files".into(),
+        metric: "ops_per_s".into(),
+        unit: "/s".into(),
+        better: Better::Higher,
+        ours: compared.ours,
+        peer: compared.peer,
+        peer_name: "2x fsetxattr+fsync".into(),
+        ratio: compared.ratio,
+        runs: compared.runs,
+        spread: compared.spread,
+        note: "both durable when they return; the peer may leave one file changed".into(),
+    })
+}
+
+/// What one store took: seconds to fill a file, to open after a crash, to open after a close, and
+/// to check.
+struct Times {
+    fill_per_s: f64,
+    crashed_s: f64,
+    closed_s: f64,
+    check_s: f64,
+}
+
+fn times(dir: &Path, files: u64) -> anyhow::Result<Times> {
+    let scene = Scene::new(dir, "replay")?;
+    let places = Places::real(&scene.root.join("meta"))?;
+    let store = scene.create()?;
+    let mut spread = Vec::new();
+    let start = Instant::now();
+    for number in 0..files {
+        let handle = scene.file(&format!("{number:07x}"))?;
+        let mut request = store.request();
+        request.put(&handle, TABLE, &number.to_le_bytes().repeat(25))?;
+        request.submit()?;
+        if number.is_multiple_of((files / REPLAYED).max(1)) {
+            spread.push(handle);
+        }
+    }
+    store.checkpoint()?;
+    let fill_per_s = files as f64 / start.elapsed().as_secs_f64();
+    for (number, owner) in (0..REPLAYED).zip(spread.iter().cycle()) {
+        let mut request = store.request();
+        request.patch(owner, TABLE, 8, &number.to_le_bytes());
+        request.submit()?;
+    }
+    store.flush()?;
+    drop(store);
+    let open = || -> anyhow::Result<(f64, Store, u64)> {
+        let start = Instant::now();
+        let opened = Store::open(&places, None, Options::default())?;
+        Ok((
+            start.elapsed().as_secs_f64(),
+            opened.store,
+            opened.replay.requests,
+        ))
+    };
+    let (crashed_s, store, requests) = open()?;
+    anyhow::ensure!(requests == REPLAYED, "{requests} requests were replayed");
+    store.close()?;
+    let (closed_s, store, _) = open()?;
+    let start = Instant::now();
+    let checked = store.check()?;
+    anyhow::ensure!(checked.findings.is_empty(), "{:?}", checked.findings);
+    anyhow::ensure!(checked.objects == files, "{} objects", checked.objects);
+    Ok(Times {
+        fill_per_s,
+        crashed_s,
+        closed_s,
+        check_s: start.elapsed().as_secs_f64(),
+    })
+}
+
+fn replay(args: &Args, files: u64, report: &mut Report) -> anyhow::Result<()> {
+    let few = times(&args.dir, FEW_FILES)?;
+    let many = times(&args.dir, files)?;
+    let note = format!(
+        "ours: a store of {files} files; the other side: ours, too, with {FEW_FILES}; {REPLAYED} \
+         requests are replayed"
+    );
+    let rows = [
+        (
+            "new-linked-object",
+            "ops_per_s",
+            "/s",
+            many.fill_per_s,
+            few.fill_per_s,
+        ),
+        (
+            "open-after-a-crash",
+            "time_s",
+            "s",
+            many.crashed_s,
+            few.crashed_s,
+        ),
+        (
+            "open-after-a-close",
+            "time_s",
+            "s",
+            many.closed_s,
+            few.closed_s,
+        ),
+        ("full-check", "time_s", "s", many.check_s, few.check_s),
+    ];
+    for (case, metric, unit, ours, peer) in rows {
+        report.add(Row {
+            bench: NAME.into(),
+            case: case.into(),
+            metric: metric.into(),
+            unit: unit.into(),
+            better: if unit == "s" {
+                Better::Lower
+            } else {
+                Better::Higher
+            },
+            ours,
+            peer: Some(peer),
+            peer_name: format!("{FEW_FILES} files"),
+            ratio: (peer > 0.0).then_some(ours / peer),
+            runs: 1,
+            spread: 0.0,
+            note: note.clone(),
+        })?;
+    }
+    Ok(())
+}
