@@ -13,6 +13,7 @@ mod intent;
 mod label;
 mod metadata;
 mod object;
+mod shard;
 mod store;
 
 /// Bytes of a file's start that recognisers see.
@@ -70,6 +71,7 @@ pub static KINDS: &[Kind] = &[
     metadata::OBJECT,
     metadata::STORE,
     metadata::JOURNAL,
+    shard::KIND,
     object::SEGMENT,
     object::OBJECT,
 ];

@@ -48,6 +48,7 @@ mod resync;
 pub mod set;
 pub mod status;
 pub mod store;
+pub mod stripes;
 
 /// Records of the write-intent journal, for `holdfast inspect` and the fuzz targets.
 pub mod intent {

@@ -8,6 +8,8 @@ mod corpus;
 mod intent;
 #[path = "../../../../fuzz/checks/label.rs"]
 mod label;
+#[path = "../../../../fuzz/checks/shard.rs"]
+mod shard;
 #[path = "../../../../fuzz/checks/store_header.rs"]
 mod store_header;
 
@@ -24,4 +26,9 @@ fn store_headers() {
 #[test]
 fn intent_records() {
     corpus::replay("intent", intent::check);
+}
+
+#[test]
+fn shards_and_merge_notes() {
+    corpus::replay("shard", shard::check);
 }

@@ -11,6 +11,8 @@ pub const STORE_HEADER: u16 = 2;
 pub const METADATA_OBJECT: u16 = 3;
 /// Who a store of file metadata is (`docs/formats/filemeta.md`).
 pub const METADATA_STORE: u16 = 4;
+/// The header of a shard of a stripe (`docs/formats/shard.md`).
+pub const SHARD: u16 = 5;
 
 /// The name of a kind, for people.
 pub fn name(kind: u16) -> &'static str {
@@ -20,6 +22,7 @@ pub fn name(kind: u16) -> &'static str {
         STORE_HEADER => "store header",
         METADATA_OBJECT => "metadata object",
         METADATA_STORE => "metadata store",
+        SHARD => "shard",
         _ => "unknown here",
     }
 }

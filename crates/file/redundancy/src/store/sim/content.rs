@@ -2,7 +2,7 @@
 
 use super::rng::Choose;
 use env::Rng;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Unit of the page cache, bytes.
@@ -182,14 +182,6 @@ impl Edit {
         }
     }
 
-    fn is_of_page(&self, page: u64) -> bool {
-        if let Edit::Reserve { offset, length, .. } = self {
-            return *offset < (page + 1) * PAGE && page * PAGE < offset + length;
-        }
-        let sectors = PAGE / SECTOR;
-        (page * sectors..(page + 1) * sectors).any(|sector| self.touches(sector))
-    }
-
     fn touches(&self, sector: u64) -> bool {
         let (start, end) = match self {
             Edit::Write { offset, data } => (*offset, offset + data.len() as u64),
@@ -333,34 +325,15 @@ impl Content {
         self.now = self.durable.clone();
     }
 
-    /// Drops clean pages from the cache, those among them that a failed sync has lost: what is read
-    /// of them now comes from the medium (Rebello and others, "Can Applications Recover from fsync
+    /// Drops from the cache what a failed sync has lost: what is read now is what the next sync that
+    /// succeeds brings to the medium (Rebello and others, "Can Applications Recover from fsync
     /// Failures?", USENIX ATC 2020, for ext4 and XFS).
     pub(super) fn drop_cache(&mut self) {
-        let Content {
-            now,
-            durable,
-            pending,
-        } = self;
-        let is_dirty = |page: u64| {
-            let waits = |p: &&Pending| p.fate != Fate::Lost;
-            pending
-                .iter()
-                .filter(waits)
-                .any(|p| p.edit.is_of_page(page))
-        };
-        let clean: BTreeSet<u64> = now
-            .pages
-            .keys()
-            .chain(durable.pages.keys())
-            .copied()
-            .collect();
-        for page in clean.into_iter().filter(|page| !is_dirty(*page)) {
-            match durable.pages.get(&page) {
-                Some(bytes) => now.pages.insert(page, bytes.clone()),
-                None => now.pages.remove(&page),
-            };
+        let mut image = self.durable.clone();
+        for edit in self.pending.iter().filter(|p| p.fate != Fate::Lost) {
+            image.apply(&edit.edit);
         }
+        self.now.pages = image.pages;
     }
 }
 

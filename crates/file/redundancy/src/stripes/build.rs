@@ -1,0 +1,303 @@
+//! Making a stripe, and giving one up.
+
+use super::shard::{HEADER_BYTES, Header, OpenShard, name, new_name};
+use super::site::Pages;
+use super::{Base, Layout, PAGE_BYTES, Result, Site, State, Stripe, StripeError, Stripes};
+use crate::encoding::StripeId;
+use crate::label::StoreMask;
+use env::Open;
+use env::errno::Errno;
+use parity::{Code, Role, Shard};
+use std::sync::Arc;
+
+/// Pages that are worked on at once: 256 KiB of each shard.
+const RUN_PAGES: u32 = 64;
+
+/// A stripe whose shards are all there, durable and verified, and that nobody relies on yet.
+/// Dropping it takes them away again.
+#[must_use = "a stripe that is not activated goes away"]
+pub struct Prepared<'a> {
+    stripes: &'a Stripes,
+    stripe: Option<Arc<Stripe>>,
+}
+
+impl std::fmt::Debug for Prepared<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Prepared").field(&self.stripe).finish()
+    }
+}
+
+/// Pieces of a shard, in order.
+pub(super) fn runs(layout: &Layout) -> impl Iterator<Item = Pages> {
+    let pages = layout.pages();
+    (0..pages)
+        .step_by(RUN_PAGES as usize)
+        .map(move |first| Pages {
+            first,
+            count: RUN_PAGES.min(pages - first),
+        })
+}
+
+impl Stripes {
+    /// Computes the parity of chunks, writes it and the checksums of all shards, makes them
+    /// durable, reads everything again and compares. The caller keeps writers off the bases, or
+    /// notices them and drops the result.
+    ///
+    /// `id` is a number that no stripe of the set has ever had. `bases` says where each data
+    /// shard's base lies.
+    ///
+    /// # Errors
+    /// Nothing is left then, unless a store failed: it is to be fenced.
+    pub fn prepare(
+        &self,
+        id: StripeId,
+        layout: Layout,
+        bases: impl IntoIterator<Item = (Shard, Base)>,
+    ) -> Result<Prepared<'_>> {
+        layout.check()?;
+        if self.stripes.read().contains_key(&id) {
+            return Err(StripeError::Exists(id));
+        }
+        let bases = bases
+            .into_iter()
+            .map(|(shard, base)| (shard.0, base))
+            .collect();
+        let stripe = Arc::new(Stripe::new(id, layout, bases));
+        let prepared = Prepared {
+            stripes: self,
+            stripe: Some(stripe.clone()),
+        };
+        let shards = self.make_files(&stripe)?;
+        self.fill(&stripe, &shards)?;
+        for shard in shards.iter().flatten() {
+            shard.sync()?;
+        }
+        self.sync_directories(&stripe)?;
+        self.verify(&stripe, &shards)?;
+        Ok(prepared)
+    }
+
+    /// Calls `act` for each shard that a store has.
+    pub(super) fn each_site(
+        &self,
+        layout: &Layout,
+        mut act: impl FnMut(Shard, &Site) -> Result<()>,
+    ) -> Result<()> {
+        for (shard, slot) in layout.shards() {
+            if let Some(store) = slot.store() {
+                act(shard, &*self.site(store)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn make_files(&self, stripe: &Stripe) -> Result<Vec<Option<OpenShard>>> {
+        let mut shards: Vec<_> = stripe.layout.slots.iter().map(|_| None).collect();
+        self.each_site(&stripe.layout, |shard, site| {
+            shards[usize::from(shard.0)] =
+                Some(self.make_file(stripe, shard, site, &new_name(stripe.id, shard))?);
+            Ok(())
+        })?;
+        Ok(shards)
+    }
+
+    /// Makes the file of a shard under a name of what is not finished.
+    pub(super) fn make_file(
+        &self,
+        stripe: &Stripe,
+        shard: Shard,
+        site: &Site,
+        file: &str,
+    ) -> Result<OpenShard> {
+        let io = |doing| StripeError::io(site.store, doing);
+        let layout = &stripe.layout;
+        let base = stripe.base(shard);
+        let parity = matches!(layout.geometry.role(shard), Ok(Role::Parity(_)));
+        let header = Header {
+            stripe: stripe.id,
+            shard,
+            layout: layout.clone(),
+            base: base.clone(),
+        };
+        let header = header.encode(self.set)?;
+        assert!(header.len() as u64 == HEADER_BYTES, "a header of one block");
+        let bytes = layout.data_offset() + if parity { layout.chunk.get() } else { 0 };
+        match site.shards.remove(file) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(io("removing what a crash has left")(errno)),
+        }
+        let disk = site.shards.open(file, Open::Create(bytes));
+        let disk = disk.map_err(io("making a shard"))?;
+        disk.write_at(0, &header).map_err(io("writing a shard"))?;
+        let key = (stripe.id, shard);
+        OpenShard::open_as(self.set, site, key, layout, base.as_ref(), file)
+    }
+
+    fn fill(&self, stripe: &Stripe, shards: &[Option<OpenShard>]) -> Result<()> {
+        let (layout, geometry) = (&stripe.layout, stripe.layout.geometry);
+        let (data, parity) = shards.split_at(usize::from(geometry.data()));
+        for run in runs(layout) {
+            let read = data.iter().map(|shard| match shard {
+                Some(shard) => shard.read(run),
+                None => Ok(vec![0; run.bytes()]),
+            });
+            let read: Vec<Vec<u8>> = read.collect::<Result<_>>()?;
+            let mut made = vec![vec![0; run.bytes()]; parity.len()];
+            {
+                let inputs: Vec<&[u8]> = read.iter().map(Vec::as_slice).collect();
+                let mut outputs: Vec<&mut [u8]> = made.iter_mut().map(Vec::as_mut_slice).collect();
+                stripe.code.encode(&inputs, &mut outputs)?;
+            }
+            for (shard, bytes) in shards.iter().zip(read.iter().chain(&made)) {
+                let Some(shard) = shard else { continue };
+                if matches!(geometry.role(shard.shard), Ok(Role::Parity(_))) {
+                    shard.write_parity(run, bytes)?;
+                }
+                let sums = run.iter().zip(bytes.chunks(PAGE_BYTES));
+                let sums: Vec<u32> = sums
+                    .map(|(page, bytes)| shard.sum_of(page, bytes))
+                    .collect();
+                shard.write_sums(run.first, &sums)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads everything again.
+    fn verify(&self, stripe: &Stripe, shards: &[Option<OpenShard>]) -> Result<()> {
+        for run in runs(&stripe.layout) {
+            let mut read = Vec::with_capacity(shards.len());
+            for (at, shard) in (0u8..).zip(shards) {
+                let bytes = match shard {
+                    Some(shard) => {
+                        let bytes = shard.read(run)?;
+                        if shard.right(run, &bytes)?.contains(&false) {
+                            return Err(StripeError::Unverified(stripe.id));
+                        }
+                        bytes
+                    }
+                    None => vec![0; run.bytes()],
+                };
+                read.push((Shard(at), bytes));
+            }
+            let read: Vec<(Shard, &[u8])> = read.iter().map(|(s, b)| (*s, b.as_slice())).collect();
+            if stripe.code.verify(&read).is_err() {
+                return Err(StripeError::Unverified(stripe.id));
+            }
+        }
+        Ok(())
+    }
+
+    fn sync_directories(&self, stripe: &Stripe) -> Result<()> {
+        self.each_site(&stripe.layout, |_, site| {
+            let synced = site.shards.sync();
+            synced.map_err(StripeError::io(site.store, "syncing the shards' directory"))
+        })
+    }
+
+    /// Gives a stripe up: its members have their copies again, durably, or are gone. When this
+    /// has returned nothing of it is left on the stores that are there, and the bases may be
+    /// written.
+    ///
+    /// # Errors
+    /// A store that failed is to be fenced; on all others the stripe is gone.
+    pub fn remove(&self, id: StripeId) -> Result<()> {
+        let stripe = self.get(id)?;
+        *stripe.state.write() = State::Removed;
+        self.stripes.write().remove(&id);
+        let (failed, _) = self.take_away(&stripe);
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Removes the files of a stripe wherever a store is there; what failed first, and where
+    /// anything failed.
+    fn take_away(&self, stripe: &Stripe) -> (Option<StripeError>, StoreMask) {
+        let (mut first, mut stores) = (None, StoreMask::default());
+        for (shard, slot) in stripe.layout.shards() {
+            let Some(Ok(site)) = slot.store().map(|store| self.site(store)) else {
+                continue;
+            };
+            if let Err(error) = site.take_away(stripe.id, shard) {
+                stores = stores.with(site.store);
+                first.get_or_insert(error);
+            }
+        }
+        (first, stores)
+    }
+}
+
+impl Site {
+    /// Removes the files of a shard, durably, and sees to it that no merge of it comes back.
+    pub(super) fn take_away(&self, stripe: StripeId, shard: Shard) -> Result<()> {
+        let io = |doing| StripeError::io(self.store, doing);
+        let flushed = self.notes.flush();
+        flushed.map_err(StripeError::notes(self.store, "ending merges"))?;
+        for file in [name(stripe, shard), new_name(stripe, shard)] {
+            match self.shards.remove(&file) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(io("removing a shard")(errno)),
+            }
+        }
+        self.shards
+            .sync()
+            .map_err(io("syncing the shards' directory"))
+    }
+
+    /// Gives a shard its final name.
+    pub(super) fn finish(&self, stripe: StripeId, shard: Shard) -> Result<()> {
+        self.finish_as(&new_name(stripe, shard), stripe, shard)
+    }
+
+    pub(super) fn finish_as(&self, file: &str, stripe: StripeId, shard: Shard) -> Result<()> {
+        let renamed = self.shards.rename(file, &name(stripe, shard));
+        renamed.map_err(StripeError::io(self.store, "letting a stripe stand"))
+    }
+}
+
+impl Prepared<'_> {
+    /// Lets the stripe stand. From here on its members may give up their copies, and must not be
+    /// written in place.
+    ///
+    /// # Errors
+    /// The stripe does not stand. A store that failed, or that kept what was to be removed again
+    /// ([`StripeError::Left`]), is to be fenced before a base is written.
+    pub fn activate(mut self) -> Result<Arc<Stripe>> {
+        let Some(stripe) = self.stripe.take() else {
+            return Err(StripeError::Misuse("a stripe that is gone"));
+        };
+        let layout = &stripe.layout;
+        let finished = self
+            .stripes
+            .each_site(layout, |shard, site| site.finish(stripe.id, shard));
+        match finished {
+            Ok(()) => {
+                let mut stripes = self.stripes.stripes.write();
+                stripes.insert(stripe.id, stripe.clone());
+                Ok(stripe)
+            }
+            Err(error) => {
+                let (_, left) = self.stripes.take_away(&stripe);
+                let failed = error.failed().map(StoreMask::only).unwrap_or_default();
+                Err(if left.is_empty() {
+                    error
+                } else {
+                    StripeError::Left(left.with_all(failed))
+                })
+            }
+        }
+    }
+
+    /// The stripe.
+    pub fn id(&self) -> Option<StripeId> {
+        self.stripe.as_ref().map(|stripe| stripe.id)
+    }
+}
+
+impl Drop for Prepared<'_> {
+    fn drop(&mut self) {
+        if let Some(stripe) = self.stripe.take() {
+            // What cannot be removed here has a name that a start removes.
+            let _ = self.stripes.take_away(&stripe);
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Shard files and notes of merges for people, and for the fuzz targets.
+
+use super::note::{self, COMMIT, Commit, PREPARE, Prepare};
+use super::shard::{HEADER_BYTES, Header, Slot, identity};
+use super::{Base, PAGE_BYTES};
+use crate::set::SetId;
+use codec::{Corruption, Field, open_object, page_sum};
+
+/// The header of a shard file; of a parity shard also how many pages of what is shown of it are
+/// right. `length` is that of the whole file.
+///
+/// # Errors
+/// What is wrong with the header.
+pub fn shard(bytes: &[u8], length: u64) -> Result<Vec<Field>, Corruption> {
+    let block = bytes.get(..HEADER_BYTES as usize).unwrap_or(bytes);
+    let header = Header::decode(block, None)?;
+    let set = open_object(block, codec::kind::SHARD, None)?.identity.set;
+    let layout = &header.layout;
+    let field = |name: &str, value: String| (name.to_owned(), value);
+    let mut fields = vec![
+        field("set", format!("{:032x}", u128::from_le_bytes(set))),
+        field("stripe", format!("{:#x}", header.stripe.0)),
+        field("code", layout.geometry.to_string()),
+        field("bytes of a shard", layout.chunk.get().to_string()),
+        field("this shard", header.shard.0.to_string()),
+    ];
+    for (shard, slot) in layout.shards() {
+        let value = match slot {
+            Slot::Data {
+                store,
+                object,
+                chunk,
+            } => format!("store {}, chunk {chunk} of object {:#x}", store.0, object.0),
+            Slot::Vacant => "zeros".to_owned(),
+            Slot::Parity { store } => format!("store {}, parity", store.0),
+        };
+        fields.push(field(&shard.to_string(), value));
+    }
+    if let Some(Base { node, offset }) = &header.base {
+        let node: String = node.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        fields.push(field("base", format!("file {node}, from byte {offset}")));
+        return Ok(fields);
+    }
+    let expected = layout.data_offset() + layout.chunk.get();
+    if length != expected {
+        let value = format!("DAMAGED: {length} bytes where {expected} belong");
+        fields.push(field("length", value));
+    }
+    let identity = identity(SetId(u128::from_le_bytes(set)), header.stripe, header.shard);
+    let sums = bytes.get(HEADER_BYTES as usize..).unwrap_or_default();
+    let pages = bytes
+        .get(layout.data_offset() as usize..)
+        .unwrap_or_default();
+    let pages = pages.chunks_exact(PAGE_BYTES).take(layout.pages() as usize);
+    let (mut shown, mut wrong) = (0u64, 0u64);
+    for (page, sum) in pages.zip(sums.chunks_exact(4)) {
+        let right = page_sum(&identity, shown, page).to_le_bytes() == sum;
+        wrong += u64::from(!right);
+        shown += 1;
+    }
+    fields.push(field(
+        "pages",
+        match wrong {
+            0 => format!("{shown} looked at, all as they were written"),
+            _ => format!("DAMAGED: {wrong} of {shown}"),
+        },
+    ));
+    Ok(fields)
+}
+
+/// Decodes a header and encodes it again; `None` where the bytes are none.
+pub fn recode(bytes: &[u8]) -> Option<Vec<u8>> {
+    let header = Header::decode(bytes, None).ok()?;
+    let set = open_object(bytes, codec::kind::SHARD, None)
+        .ok()?
+        .identity
+        .set;
+    header.encode(SetId(u128::from_le_bytes(set))).ok()
+}
+
+/// Decodes a note and encodes it again; `None` where the bytes are none of this kind.
+pub fn recode_note(kind: u16, bytes: &[u8]) -> Option<Vec<u8>> {
+    match kind {
+        PREPARE => note::encode(&note::decode::<Prepare>(bytes)?).ok(),
+        COMMIT => note::encode(&note::decode::<Commit>(bytes)?).ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoding::{ChunkBytes, StripeId};
+    use crate::label::{ObjectId, StoreIndex, StoreMask};
+    use crate::store::Node;
+    use crate::stripes::Layout;
+    use crate::stripes::note::Redo;
+    use parity::{Geometry, Shard};
+    use std::num::NonZeroU64;
+
+    fn hex(bytes: &[u8]) -> String {
+        let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        bytes.join(" ")
+    }
+
+    fn header(shard: u8) -> Header {
+        let data = |store, object| Slot::Data {
+            store: StoreIndex(store),
+            object: ObjectId(object),
+            chunk: 3,
+        };
+        Header {
+            stripe: StripeId(NonZeroU64::new(0x0102).expect("not 0")),
+            shard: Shard(shard),
+            layout: Layout {
+                geometry: Geometry::new(3, 1).expect("a geometry"),
+                chunk: ChunkBytes::new(1 << 16).expect("a chunk"),
+                slots: vec![
+                    data(2, 300),
+                    Slot::Vacant,
+                    data(0, 7),
+                    Slot::Parity {
+                        store: StoreIndex(5),
+                    },
+                ],
+            },
+            base: (shard == 2).then(|| Base {
+                node: Node([0xaa, 0xbb].as_slice().into()),
+                offset: 3 << 16,
+            }),
+        }
+    }
+
+    /// The examples of docs/formats/shard.md.
+    fn golden() -> Vec<(&'static str, String)> {
+        let set = SetId(0x11);
+        let payload = |shard| {
+            let bytes = header(shard).encode(set).expect("fits");
+            let object = open_object(&bytes, codec::kind::SHARD, None).expect("sealed");
+            assert_eq!(
+                (object.version, object.identity.generation),
+                (1, u64::from(shard))
+            );
+            hex(object.payload)
+        };
+        let prepare = Prepare {
+            merge: 0x80,
+            stripe: 7,
+            shard: 2,
+            stores: StoreMask(0b101),
+            pages: vec![Redo {
+                page: 300,
+                bytes: vec![9, 8],
+            }],
+        };
+        vec![
+            ("header of shard 2", payload(2)),
+            ("header of shard 3", payload(3)),
+            ("Prepare", hex(&note::encode(&prepare).expect("fits"))),
+            (
+                "Commit",
+                hex(&note::encode(&Commit { merge: 0x80 }).expect("fits")),
+            ),
+            (
+                "Decision",
+                hex(&note::encode(
+                    &[note::Decision {
+                        merge: 0x80,
+                        committed: true,
+                        away: StoreMask(4),
+                    }]
+                    .as_slice(),
+                )
+                .expect("fits")),
+            ),
+        ]
+    }
+
+    #[test]
+    fn the_bytes_of_version_1_are_those_of_the_page() {
+        let page = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../../docs/formats/shard.md"
+        );
+        let page = std::fs::read_to_string(page).expect("the page");
+        let lines = golden()
+            .into_iter()
+            .map(|(what, bytes)| format!("| {what} | `{bytes}` |"));
+        let missing: Vec<String> = lines.filter(|line| !page.contains(line)).collect();
+        assert!(
+            missing.is_empty(),
+            "docs/formats/shard.md lacks:\n{}",
+            missing.join("\n")
+        );
+    }
+
+    #[test]
+    fn headers_read_back_and_flipped_bits_are_found() {
+        for shard in [0, 2, 3] {
+            let mut header = header(shard);
+            if shard == 0 {
+                header.base = Some(Base {
+                    node: Node::default(),
+                    offset: 0,
+                });
+            }
+            let bytes = header.encode(SetId(0x11)).expect("fits");
+            assert_eq!(Header::decode(&bytes, Some(SetId(0x11))), Ok(header));
+            assert!(Header::decode(&bytes, Some(SetId(0x12))).is_err());
+            assert_eq!(recode(&bytes), Some(bytes.clone()));
+            for bit in 0..bytes.len() * 8 {
+                let mut flipped = bytes.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                assert!(Header::decode(&flipped, None).is_err(), "bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_data_shard_without_a_base_is_none() {
+        let bytes = header(0).encode(SetId(0x11)).expect("fits");
+        let wrong = Header::decode(&bytes, None).expect_err("shard 0 holds data");
+        assert_eq!(wrong.what, "base of a data shard");
+    }
+}

@@ -1,0 +1,148 @@
+//! Holding every page of a stripe against its checksum and its parity, and mending what is wrong.
+
+use super::build::runs;
+use super::decode::{Known, Run};
+use super::shard::{OpenShard, Slot, rebuilt_name};
+use super::{PAGE_BYTES, Result, State, Stripe, StripeError, Stripes};
+use crate::encoding::StripeId;
+use parity::{Code, Shard};
+
+/// What a scrub of one stripe found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ScrubReport {
+    /// Pages read, of all shards.
+    pub pages: u64,
+    /// Pages that were damaged and are right again.
+    pub mended: u64,
+    /// Pages that are damaged and could not be mended.
+    pub lost: u64,
+    /// Pages at which all checksums are right and the shards do not belong together. That is a
+    /// bug, or somebody forged it; nothing was changed.
+    pub contradictions: u64,
+}
+
+impl Stripes {
+    /// Reads all shards that are there, and where `mend`, mends what is damaged from the others.
+    ///
+    /// # Errors
+    /// A store failed while something was mended. What cannot be read counts as lost.
+    pub fn scrub(&self, id: StripeId, mend: bool) -> Result<ScrubReport> {
+        let stripe = self.get(id)?;
+        // Nobody merges meanwhile.
+        let state = stripe.state.write();
+        match *state {
+            State::Sound => {}
+            State::Undecided => return Err(StripeError::Undecided(id)),
+            State::Removed => return Err(StripeError::NoStripe(id)),
+        }
+        let mut report = ScrubReport::default();
+        for pages in runs(&stripe.layout) {
+            let run = self.look_at_all(&stripe, pages);
+            self.scrub_run(&stripe, &run, mend, &mut report)?;
+        }
+        Ok(report)
+    }
+
+    fn scrub_run(
+        &self,
+        stripe: &Stripe,
+        run: &Run,
+        mend: bool,
+        report: &mut ScrubReport,
+    ) -> Result<()> {
+        for (shard, slot) in stripe.layout.shards() {
+            let Some(Known::Read(_, right)) = run.shards.get(usize::from(shard.0)) else {
+                continue;
+            };
+            report.pages += u64::from(run.pages.count);
+            for at in (0..right.len()).filter(|at| !right[*at]) {
+                if mend && self.mend(stripe, run, (shard, slot), at)? {
+                    report.mended += 1;
+                } else {
+                    report.lost += 1;
+                }
+            }
+        }
+        for at in 0..run.pages.count as usize {
+            let right = run.right(at);
+            if right.len() <= usize::from(stripe.layout.geometry.data()) {
+                continue;
+            }
+            let present: Vec<(Shard, &[u8])> = right
+                .iter()
+                .map(|shard| (*shard, run.bytes(*shard, at..at + 1)))
+                .collect();
+            report.contradictions += u64::from(stripe.code.verify(&present).is_err());
+        }
+        Ok(())
+    }
+
+    /// Mends one page of one shard; whether that was possible.
+    fn mend(
+        &self,
+        stripe: &Stripe,
+        run: &Run,
+        (shard, slot): (Shard, Slot),
+        at: usize,
+    ) -> Result<bool> {
+        let mut right = run.right(at);
+        let needed = usize::from(stripe.layout.geometry.data());
+        if right.len() < needed {
+            return Ok(false);
+        }
+        right.truncate(needed);
+        let present: Vec<(Shard, &[u8])> = right
+            .iter()
+            .map(|shard| (*shard, run.bytes(*shard, at..at + 1)))
+            .collect();
+        let mut bytes = vec![0; PAGE_BYTES];
+        stripe
+            .code
+            .reconstruct(&present, &mut [(shard, &mut bytes)])?;
+        let Some(store) = slot.store() else {
+            return Ok(false);
+        };
+        let site = self.site(store)?;
+        let open = OpenShard::open(self.set, &site, stripe, shard)?;
+        let page = run.pages.first + at as u32;
+        tracing::warn!(
+            stripe = stripe.id.0,
+            shard = shard.0,
+            page,
+            store = store.0,
+            "a damaged page is made anew from the others"
+        );
+        open.write(page, &bytes)?;
+        open.sync()?;
+        Ok(true)
+    }
+
+    /// Makes a parity shard anew, on the store that is to have it, after its file was lost.
+    ///
+    /// # Errors
+    /// [`StripeError::TooFew`], or the store failed.
+    pub fn rebuild_parity(&self, id: StripeId, shard: Shard) -> Result<()> {
+        let stripe = self.get(id)?;
+        let state = stripe.state.write();
+        if *state != State::Sound {
+            return Err(StripeError::Undecided(id));
+        }
+        let Slot::Parity { store } = stripe.layout.slot(shard)? else {
+            return Err(StripeError::Misuse("not a parity shard"));
+        };
+        let site = self.site(store)?;
+        let file = rebuilt_name(id, shard);
+        let open = self.make_file(&stripe, shard, &site, &file)?;
+        for pages in runs(&stripe.layout) {
+            let run = self.look_at_all(&stripe, pages);
+            let mut bytes = vec![0; pages.bytes()];
+            run.decode(&stripe, shard, &mut bytes)?;
+            open.write_parity(pages, &bytes)?;
+            let sums = pages.iter().zip(bytes.chunks(PAGE_BYTES));
+            let sums: Vec<u32> = sums.map(|(page, bytes)| open.sum_of(page, bytes)).collect();
+            open.write_sums(pages.first, &sums)?;
+        }
+        open.sync()?;
+        site.finish_as(&file, id, shard)
+    }
+}

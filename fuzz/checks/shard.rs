@@ -1,0 +1,20 @@
+//! Headers of shards, and notes of merges.
+
+use redundancy::stripes::inspect::{recode, recode_note, shard};
+
+/// Any bytes are refused, or read back as the same.
+pub(crate) fn check(bytes: &[u8]) {
+    let shown = shard(bytes, bytes.len() as u64);
+    match recode(bytes) {
+        Some(once) => {
+            assert!(shown.is_ok());
+            assert_eq!(recode(&once).as_ref(), Some(&once));
+        }
+        None => drop(shown),
+    }
+    for kind in 0..4 {
+        if let Some(once) = recode_note(kind, bytes) {
+            assert_eq!(recode_note(kind, &once).as_ref(), Some(&once));
+        }
+    }
+}
