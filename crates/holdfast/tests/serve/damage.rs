@@ -98,10 +98,12 @@ impl Attack {
         bytes[self.rng.index(used)] ^= 1 << self.rng.below(8);
     }
 
-    fn flip_file(&mut self, path: &Path) {
+    /// Flips a bit of a file: of all that is used of it, or of what says what it is.
+    fn flip_file(&mut self, path: &Path, only_begin: bool) {
         let mut bytes = fs::read(path).expect("a system file");
         if !bytes.is_empty() {
-            self.flip_in(&mut bytes);
+            let end = if only_begin { 64 } else { bytes.len() };
+            self.flip_in(&mut bytes[..end]);
             // In place, as a disk would do it.
             let mut file = fs::OpenOptions::new().write(true).open(path).expect("it");
             file.write_all(&bytes).expect("a write");
@@ -115,17 +117,16 @@ impl Attack {
         setxattr(copy, LABEL, &label, XattrFlags::empty()).expect("a label");
     }
 
-    fn damage(&mut self, damage: Damage, store: usize) {
+    fn damage(&mut self, damage: Damage, store: usize, everywhere: bool) {
+        let begin = match damage {
+            Damage::Journal => "intent.",
+            Damage::DirtyLog => "dirty-",
+            _ => "store",
+        };
         match damage {
-            Damage::Header => self.flip_file(&self.system_files(store, "store")[0]),
-            Damage::Journal => {
-                for path in self.system_files(store, "intent.") {
-                    self.flip_file(&path);
-                }
-            }
-            Damage::DirtyLog => {
-                for path in self.system_files(store, "dirty-") {
-                    self.flip_file(&path);
+            Damage::Header | Damage::Journal | Damage::DirtyLog => {
+                for path in self.system_files(store, begin) {
+                    self.flip_file(&path, everywhere);
                 }
             }
             Damage::LabelOfFile => {
@@ -164,7 +165,8 @@ impl Attack {
         }
     }
 
-    /// One damage, on one store or, where that leaves a right copy, on all.
+    /// One damage, on one store or, to logs, on all: there so that none can be read. A last record
+    /// that is damaged in every log looks like one whose write a crash has cut.
     fn round(&mut self, damage: Damage, everywhere: bool) {
         let store = self.rng.index(3);
         let away = (store + 1 + self.rng.index(2)) % 3;
@@ -184,7 +186,7 @@ impl Attack {
         self.kill();
         let all = everywhere && matches!(damage, Damage::Journal | Damage::DirtyLog);
         for target in if all { 0..3 } else { store..store + 1 } {
-            self.damage(damage, target);
+            self.damage(damage, target, all);
         }
         match self.place.try_up() {
             Ok(()) => assert_ne!(damage, Damage::Header, "a damaged header was taken"),

@@ -2,6 +2,7 @@
 //! what happens to the stores meanwhile. Needs root and /dev/fuse.
 
 mod behind;
+mod damage;
 mod disks;
 mod place;
 
