@@ -103,6 +103,7 @@ fn report_of(report: redundancy::check::CheckReport) -> CheckReport {
                 detail: difference.detail,
             })
             .collect(),
+        foreign: report.foreign,
         absent: Vec::new(),
         healing: report.healing.map(|s| s.0),
     }

@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 /// Holdfast's own directory in a store.
 const SYSTEM: &str = ".holdfast";
 
+/// The directory of the user's tree in a store.
+const DATA: &str = "data";
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Look {
     Missing,
@@ -104,11 +107,18 @@ fn look(path: &Path) -> Outcome<Seen> {
                 path.display(),
                 name.to_string_lossy()
             ),
-            format!(
-                "name an empty directory, such as {}\n\
-                 to protect these files, start with empty stores and copy them into the mount",
-                path.join("holdfast").display()
-            ),
+            if name == DATA {
+                "if it was a store, it has lost its .holdfast: start without it, and attach an \
+                 empty directory in its place\n\
+                 else name an empty directory"
+                    .to_owned()
+            } else {
+                format!(
+                    "name an empty directory, such as {}\n\
+                     to protect these files, start with empty stores and copy them into the mount",
+                    path.join("holdfast").display()
+                )
+            },
         )),
     }
 }

@@ -133,6 +133,13 @@ fn a_store_that_is_a_file() {
 }
 
 #[test]
+fn a_store_that_has_lost_its_system_directory() {
+    let scene = Scene::new();
+    fs::create_dir(scene.path("b/data")).expect("a new directory");
+    insta::assert_snapshot!(scene.refusal());
+}
+
+#[test]
 fn a_store_with_files_of_others() {
     let scene = Scene::new();
     fs::write(scene.path("b/letter.txt"), "x").expect("a new file");

@@ -25,14 +25,16 @@ enum Damage {
     DirtyLog,
     LabelOfFile,
     LabelOfDirectory,
+    LabelOfRoot,
 }
 
-const DAMAGES: [Damage; 5] = [
+const DAMAGES: [Damage; 6] = [
     Damage::Journal,
     Damage::DirtyLog,
     Damage::LabelOfFile,
     Damage::Header,
     Damage::LabelOfDirectory,
+    Damage::LabelOfRoot,
 ];
 
 struct Attack {
@@ -136,6 +138,7 @@ impl Attack {
                 self.flip_label(&self.place.copy(store, name));
             }
             Damage::LabelOfDirectory => self.flip_label(&self.place.copy(store, "dir")),
+            Damage::LabelOfRoot => self.flip_label(&self.place.copy(store, "")),
         }
     }
 
@@ -165,8 +168,8 @@ impl Attack {
         }
     }
 
-    /// One damage, on one store or, to logs, on all: there so that none can be read. A last record
-    /// that is damaged in every log looks like one whose write a crash has cut.
+    /// One damage, on one store or, to logs and roots, on all. In logs it is then not the last
+    /// record, since that looks, damaged in every log, like one whose write a crash has cut.
     fn round(&mut self, damage: Damage, everywhere: bool) {
         let store = self.rng.index(3);
         let away = (store + 1 + self.rng.index(2)) % 3;
@@ -184,7 +187,10 @@ impl Attack {
         }
         self.change();
         self.kill();
-        let all = everywhere && matches!(damage, Damage::Journal | Damage::DirtyLog);
+        let all = match damage {
+            Damage::Journal | Damage::DirtyLog | Damage::LabelOfRoot => everywhere,
+            Damage::Header | Damage::LabelOfFile | Damage::LabelOfDirectory => false,
+        };
         for target in if all { 0..3 } else { store..store + 1 } {
             self.damage(damage, target, all);
         }
@@ -236,6 +242,29 @@ fn a_flipped_byte_is_healed_or_refused_and_nothing_is_lost() {
         println!("round {round}: {damage:?}, everywhere: {everywhere}");
         attack.round(damage, everywhere);
     }
+    attack.place.down();
+}
+
+#[test]
+fn stores_that_have_all_lost_their_headers_are_not_taken_for_new_ones() {
+    let mut attack = Attack::new(2);
+    attack.place.down();
+    let headers: Vec<PathBuf> = (0..3)
+        .flat_map(|store| attack.system_files(store, "store"))
+        .collect();
+    let kept: Vec<Vec<u8>> = headers.iter().map(|h| fs::read(h).expect("it")).collect();
+    for header in &headers {
+        fs::remove_file(header).expect("a header");
+    }
+    let (code, said) = attack.place.try_up().expect_err("no header");
+    assert_eq!(code, Some(11), "{said}");
+    assert!(said.contains("its data directory is not empty"), "{said}");
+    for (header, bytes) in headers.iter().zip(kept) {
+        fs::write(header, bytes).expect("a header");
+    }
+    attack.place.up();
+    assert_eq!(attack.wrong(), Vec::<String>::new());
+    attack.heal();
     attack.place.down();
 }
 

@@ -184,6 +184,32 @@ fn create(
     Ok(header)
 }
 
+/// Refuses a store for a new set whose tree is not empty: it belonged to a set, and has lost its
+/// header. What is in there would not be seen.
+fn refuse_used(candidate: &Candidate) -> Result<(), OpenError> {
+    let Ok(store) = &candidate.store else {
+        return Ok(());
+    };
+    let mut holds = None;
+    let listed = store.root().and_then(|root| {
+        store.list(&root, &mut |name, _| {
+            holds.get_or_insert_with(|| name.to_os_string());
+        })
+    });
+    let why = match (listed, holds) {
+        (Ok(()), None) => return Ok(()),
+        (Ok(()), Some(name)) => format!(
+            "it has no header, and its data directory is not empty (it holds {})",
+            name.display()
+        ),
+        (Err(errno), _) => format!("its data directory cannot be read ({errno})"),
+    };
+    Err(OpenError::NewSet {
+        path: candidate.path.clone(),
+        why,
+    })
+}
+
 struct Start {
     header: Header,
     present: StoreMask,
@@ -208,6 +234,9 @@ fn judge(
         Presence::Missing(_) => false,
     });
     if unused {
+        for candidate in candidates {
+            refuse_used(candidate)?;
+        }
         let stores = candidates.len();
         if stores < usize::from(options.copies) || options.copies == 0 {
             return Err(OpenError::TooFew {
@@ -416,6 +445,7 @@ impl Engine {
                 self.fence_for(store, errno)?;
             }
         }
+        self.label_roots()?;
         if !active.is_empty() || active.is_everything() {
             tracing::info!(
                 entries = active.len(),
@@ -434,6 +464,29 @@ impl Engine {
             }
         }
         self.checkpoint()
+    }
+}
+
+impl Engine {
+    /// Gives the root of each member its label where that is damaged: what it says is known.
+    fn label_roots(&self) -> mount::Result<()> {
+        let label = self.root.label();
+        for (index, store) in self.member_stores() {
+            let labelled = store.root().and_then(|root| {
+                if store.inspect(&root)?.label == Some(label) {
+                    return Ok(());
+                }
+                tracing::warn!(
+                    store = index.0,
+                    "its root had no valid label; it gets it again"
+                );
+                store.set_label(&root, &label)
+            });
+            if let Err(errno) = labelled {
+                self.fence_for(index, errno)?;
+            }
+        }
+        Ok(())
     }
 }
 
