@@ -154,11 +154,14 @@ impl Attack {
         self.synced.iter().filter_map(wrong).collect()
     }
 
-    /// Waits for redundancy; a check may name what a store lacks, and gives it back.
+    /// Waits for redundancy; a repair gives back what a store lacks.
     fn heal(&self) {
         self.place.until("redundant", |status| status.redundant);
         let (code, said) = self.place.check();
         if code == Some(3) {
+            assert!(said.contains("`holdfast repair` brings back"), "{said}");
+            let (code, said) = self.place.of(&["repair"]);
+            assert_eq!(code, Some(3), "{said}");
             assert!(said.contains("it gets them now"), "{said}");
             self.place.until("redundant", |status| status.redundant);
             let (code, said) = self.place.check();
