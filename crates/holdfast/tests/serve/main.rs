@@ -4,6 +4,7 @@
 mod behind;
 mod damage;
 mod disks;
+mod images;
 mod place;
 
 use place::{Place, text};
