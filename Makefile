@@ -78,12 +78,15 @@ bench: build
 	@scripts/packages $(TEST_PACKAGES)
 	$(RELEASE) bench redundancy --json target/bench.json $(ARGS)
 
+# What a run finds goes below .cache, so that it leaves the corpus of the repository as it is.
 fuzz:
 	@scripts/packages $(BUILD_PACKAGES) g++
 	@scripts/tools cargo-fuzz@0.13.2
 	@for target in $$($(HOLDFAST_TOOLS)/bin/cargo-fuzz fuzz list); do \
 	  echo "== $$target"; \
-	  $(HOLDFAST_TOOLS)/bin/cargo-fuzz fuzz run --sanitizer=none "$$target" -- -max_total_time=$(SECONDS_PER_TARGET); \
+	  mkdir -p ".cache/fuzz/$$target"; \
+	  $(HOLDFAST_TOOLS)/bin/cargo-fuzz fuzz run --sanitizer=none "$$target" \
+	    ".cache/fuzz/$$target" "fuzz/corpus/$$target" -- -max_total_time=$(SECONDS_PER_TARGET); \
 	done
 
 fresh:

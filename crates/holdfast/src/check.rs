@@ -113,6 +113,15 @@ pub fn text(report: &CheckReport) -> String {
         // Writing to a String cannot fail.
         let _ok = writeln!(text, "store {index} was not there to be compared");
     }
+    if report.foreign > 0 {
+        let _ok = writeln!(
+            text,
+            "{} below STORE/data without a label of this set: nobody sees that through the mount;\n\
+             `getfattr -Rn trusted.holdfast STORE/data` tells which, and what is worth keeping is \
+             copied into the mount",
+            units::plural(report.foreign, "object")
+        );
+    }
     if report.differences == 0 {
         text.push_str("all copies are equal\n");
         return text;
@@ -164,6 +173,7 @@ mod tests {
                 stores: vec![1, 2],
                 detail: "content at 4096".to_owned(),
             }],
+            foreign: 2,
             absent: vec![2],
             healing: None,
         };

@@ -49,6 +49,9 @@ pub struct CheckReport {
     pub differences: u64,
     /// The first of them, at most [`DIFFERENCES_SHOWN`].
     pub shown: Vec<Difference>,
+    /// Objects on the stores that are not of this set, or have lost their label: nobody sees them
+    /// through the mount.
+    pub foreign: u64,
     /// Stores that were not there to be compared.
     pub absent: Vec<u8>,
     /// The store that was taken out because it lacked copies, and gets them back now.

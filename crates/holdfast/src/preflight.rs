@@ -4,6 +4,7 @@ use crate::config::InForce;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::mounts::{self, Mounted};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 mod point;
@@ -62,6 +63,7 @@ pub fn check(in_force: &InForce, machine: &Machine) -> Outcome<Plan> {
         &mut plan,
     )?;
     stores::check(config, in_force.is_default("stores"), &mut plan)?;
+    stores::apart_from_all(config, &machine.mounts)?;
     Ok(plan)
 }
 
@@ -73,6 +75,14 @@ pub fn check_stores(in_force: &InForce) -> Outcome<()> {
     let config = &in_force.settings.redundancy;
     config.validate().map_err(|error| stores::invalid(&error))?;
     stores::check(config, true, &mut Plan::default())
+}
+
+/// Refuses where a living process holds one of the stores: it may have taken it since the check.
+///
+/// # Errors
+/// A store is in use.
+pub fn need_free(config: &redundancy::Config) -> Outcome<()> {
+    stores::need_free(config.stores.iter())
 }
 
 /// Refuses where this process is not root.
@@ -94,21 +104,29 @@ pub fn need_root(machine: &Machine) -> Outcome<()> {
     ))
 }
 
+/// Character device 10:229, as the kernel's list of devices has it
+/// (Documentation/admin-guide/devices.txt).
+const FUSE_DEVICE: (u32, u32) = (10, 229);
+
+fn is_fuse(device: u64) -> bool {
+    (rustix::fs::major(device), rustix::fs::minor(device)) == FUSE_DEVICE
+}
+
 fn need_fuse(device: &Path) -> Outcome<()> {
     let opened = std::fs::OpenOptions::new()
         .read(true)
         .write(true)
         .open(device);
-    let Err(error) = opened else {
-        return Ok(());
+    let why = match opened.and_then(|file| file.metadata()) {
+        Ok(found) if found.file_type().is_char_device() && is_fuse(found.rdev()) => {
+            return Ok(());
+        }
+        Ok(_) => "is not the kernel's".to_owned(),
+        Err(error) => format!("cannot be opened: {}", crate::os::words(&error)),
     };
     Err(Failure::refuse(
         Exit::NoFuse,
-        format!(
-            "the FUSE device {} cannot be opened: {}",
-            device.display(),
-            crate::os::words(&error)
-        ),
+        format!("the FUSE device {} {why}", device.display()),
         "load the module: `modprobe fuse`\n\
          in a container: pass the device (docker run --device /dev/fuse --cap-add SYS_ADMIN)",
     ))
@@ -132,7 +150,15 @@ impl Plan {
         }
         for dir in &self.make {
             make(dir).map_err(|error| {
-                Failure::unexpected(format_args!("making {}", dir.display()), &error)
+                Failure::refuse(
+                    Exit::StorePath,
+                    format!(
+                        "{} cannot be made: {}",
+                        dir.display(),
+                        crate::os::words(&error)
+                    ),
+                    "name a directory on a file system that takes files: ext4, XFS or btrfs",
+                )
             })?;
         }
         Ok(())

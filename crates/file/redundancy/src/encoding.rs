@@ -3,7 +3,7 @@
 //! decisions out. Whoever carries the decisions out does the I/O; `holdfast simulate redundancy`
 //! runs the same code over a block trace.
 //!
-//! Source: [F], T. Fukatani, "A Study on Applications of Custom File Metadata", chapters 4
+//! Source: \[F\], T. Fukatani, "A Study on Applications of Custom File Metadata", chapters 4
 //! (adaptive encoding) and 5 (delayed parity). What the thesis leaves open and we chose is in
 //! docs/decisions/0008-encoding-policy.md.
 //!

@@ -7,6 +7,8 @@
 //! - A checkpoint drops an entry only after every member has made everything durable that was
 //!   changed under it, and the dirty log of every absent store holds it.
 //! - Entries <= [`ENTRIES_MAX`]: past that a checkpoint is due at once.
+//! - newest checkpoint of the members - checkpoint of a member <= 1: one begins only after the one
+//!   before it is in the journal of every member
 
 pub(crate) mod dirty;
 mod records;
@@ -82,6 +84,8 @@ struct Active {
     durable_mark: ObjectId,
     /// Objects from here on need no touch.
     implicit_mark: ObjectId,
+    /// The newest that was written; it grows over the starts of a set.
+    checkpoint: u64,
     entries: BTreeMap<Entry, Stamp>,
     places: BTreeMap<ObjectId, Place>,
     renames: Vec<(u64, Rename)>,
@@ -124,10 +128,12 @@ fn replay(records: Vec<log::Record>) -> Result<DirtySet, JournalError> {
 }
 
 impl Journal {
-    /// Starts with the given members' logs and nothing active.
+    /// Starts with the given members' logs and nothing active. `checkpoint` is one that the log
+    /// of every member has.
     pub(crate) fn new(
         logs: Vec<(StoreIndex, Arc<Log>)>,
         mark: ObjectId,
+        checkpoint: u64,
         parallel: bool,
     ) -> Journal {
         Journal {
@@ -135,6 +141,7 @@ impl Journal {
                 epoch: 1,
                 durable_mark: mark,
                 implicit_mark: mark,
+                checkpoint,
                 entries: BTreeMap::new(),
                 places: BTreeMap::new(),
                 renames: Vec::new(),
@@ -175,6 +182,16 @@ impl Journal {
     /// Whether objects of this id need no touch.
     pub(crate) fn implicit(&self, id: ObjectId) -> bool {
         id.0 >= self.implicit_mark.load(Ordering::Acquire)
+    }
+
+    /// What a store that leaves now has not seen, as far as no entry says: objects from the durable
+    /// mark on. Its journal has the newest checkpoint or, where that is being written, the one
+    /// before.
+    pub(crate) fn departing(&self) -> DirtySet {
+        let active = self.active.lock();
+        let mut set = DirtySet::since(active.durable_mark);
+        set.checkpoint = active.checkpoint.saturating_sub(1);
+        set
     }
 
     /// Objects from here on may be dirty on a store that leaves now.
@@ -360,6 +377,15 @@ impl Journal {
     /// Ends a checkpoint after every member has made everything durable: the journal starts anew
     /// with what was touched since.
     pub(crate) fn end_sweep(&self, sweep: &Sweep) -> Result<(), Failed> {
+        let ended = self.write_base(sweep);
+        if ended.is_err() {
+            // A member may lack it: the next one takes its number, so that none falls two behind.
+            self.active.lock().checkpoint -= 1;
+        }
+        ended
+    }
+
+    fn write_base(&self, sweep: &Sweep) -> Result<(), Failed> {
         let (logs, firsts) = {
             let mut active = self.active.lock();
             active.entries.retain(|_, stamp| stamp.epoch >= sweep.epoch);
@@ -367,6 +393,7 @@ impl Journal {
             let kept: BTreeSet<_> = active.entries.keys().map(|e| e.object()).collect();
             active.places.retain(|id, _| kept.contains(id));
             active.durable_mark = sweep.mark;
+            active.checkpoint += 1;
             let base = active.base(sweep.mark, sweep.epoch);
             let firsts: Vec<_> = active
                 .logs
@@ -432,7 +459,7 @@ impl Active {
     }
 
     fn base(&self, mark: ObjectId, since: u64) -> Vec<Record> {
-        let mut records = vec![Record::Base(mark)];
+        let mut records = vec![Record::Base(mark), Record::Checkpoint(self.checkpoint)];
         let entries: Vec<_> = self
             .entries
             .iter()
@@ -561,6 +588,9 @@ impl DirtyLog {
     /// Adds to it on the stores that are among `members`, durable when this returns.
     pub(crate) fn append(&self, more: &DirtySet, members: StoreMask) -> Result<(), Failed> {
         let mut records = vec![Record::Mark(more.mark)];
+        if more.checkpoint > 0 {
+            records.push(Record::Checkpoint(more.checkpoint));
+        }
         let entries: Vec<_> = more.entries.iter().map(|(e, m)| (*e, *m)).collect();
         for part in entries.chunks(64) {
             let places = part

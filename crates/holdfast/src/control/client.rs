@@ -84,9 +84,9 @@ pub fn choose(runtime: &Path, given: Option<&Path>) -> Outcome<PathBuf> {
         ErrorKind::PermissionDenied => need_root(),
         _ => Failure::unexpected(format_args!("reading {}", runtime.display()), &error),
     })?;
-    let mut alive = all
-        .into_iter()
-        .filter(|mount| place::connect(runtime, mount).is_ok());
+    // One that may not be asked is one all the same: asking it says why not.
+    let is_served = |mount: &PathBuf| !matches!(connect(runtime, mount), Err(failure) if failure.exit == Exit::NotRunning);
+    let mut alive = all.into_iter().filter(is_served);
     let Some(first) = alive.next() else {
         return Err(Failure {
             what: "no holdfast is running on this machine".to_owned(),

@@ -55,8 +55,13 @@ fn candidates(config: &Config) -> Vec<Candidate> {
 
 /// Opens a set.
 pub(super) fn open(config: &Config, on_event: OnEvent) -> Outcome<Real> {
-    let engine = Engine::open(candidates(config), &options(config))
-        .map_err(|error| refusal::open(&error))?;
+    let engine = Engine::open(candidates(config), &options(config)).map_err(|error| {
+        // One that started at the same time may have taken a store since it was looked at.
+        match crate::preflight::need_free(config) {
+            Err(in_use) => in_use,
+            Ok(()) => refusal::open(&error),
+        }
+    })?;
     Ok(Real {
         engine,
         options: mount::Options {
@@ -98,6 +103,7 @@ fn report_of(report: redundancy::check::CheckReport) -> CheckReport {
                 detail: difference.detail,
             })
             .collect(),
+        foreign: report.foreign,
         absent: Vec::new(),
         healing: report.healing.map(|s| s.0),
     }

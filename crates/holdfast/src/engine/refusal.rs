@@ -36,6 +36,13 @@ pub fn open(error: &OpenError) -> Failure {
             "start the version of Holdfast that wrote it\n\
              `holdfast inspect STORE/.holdfast/intent.*` prints its records",
         ),
+        OpenError::Images { .. } => (
+            Exit::StoreRefused,
+            "a snapshot or a copy was put in the place of a store: put the newest back, at least for \
+             most stores\n\
+             where the newer ones are gone for good, take these away and say so for each: \
+             `holdfast up --without INDEX`",
+        ),
         OpenError::Store { .. } => (
             Exit::StorePath,
             "look at its disk: `dmesg`, `findmnt`\n\

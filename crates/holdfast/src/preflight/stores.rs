@@ -4,6 +4,7 @@
 use super::{Plan, point};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::mounts::Mounted;
 use redundancy::{Config, ConfigError};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -11,6 +12,9 @@ use std::path::{Path, PathBuf};
 
 /// Holdfast's own directory in a store.
 const SYSTEM: &str = ".holdfast";
+
+/// The directory of the user's tree in a store.
+const DATA: &str = "data";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Look {
@@ -40,11 +44,9 @@ pub(super) fn check(config: &Config, may_make: bool, plan: &mut Plan) -> Outcome
         away_from_mount(path, &found.real, &config.mount)?;
         seen.push(found);
     }
-    for (path, found) in config.stores.iter().zip(&seen) {
-        if found.look == Look::Ours && is_locked(path) {
-            return Err(in_use(path));
-        }
-    }
+    let pairs = config.stores.iter().zip(&seen);
+    let ours = pairs.filter(|(_, found)| found.look == Look::Ours);
+    need_free(ours.map(|(path, _)| path))?;
     let known = seen.iter().any(|store| store.look == Look::Ours);
     if !known {
         for (path, found) in config.stores.iter().zip(&seen) {
@@ -56,6 +58,7 @@ pub(super) fn check(config: &Config, may_make: bool, plan: &mut Plan) -> Outcome
         }
     }
     one_disk(config, plan);
+    in_memory(config, plan);
     Ok(())
 }
 
@@ -104,13 +107,51 @@ fn look(path: &Path) -> Outcome<Seen> {
                 path.display(),
                 name.to_string_lossy()
             ),
-            format!(
-                "name an empty directory, such as {}\n\
-                 to protect these files, start with empty stores and copy them into the mount",
-                path.join("holdfast").display()
-            ),
+            if name == DATA {
+                "if it was a store, it has lost its .holdfast: start without it, and attach an \
+                 empty directory in its place\n\
+                 else name an empty directory"
+                    .to_owned()
+            } else {
+                format!(
+                    "name an empty directory, such as {}\n\
+                     to protect these files, start with empty stores and copy them into the mount",
+                    path.join("holdfast").display()
+                )
+            },
         )),
     }
+}
+
+/// Refuses the first store that a living process holds.
+pub(super) fn need_free<'a>(mut stores: impl Iterator<Item = &'a PathBuf>) -> Outcome<()> {
+    match stores.find(|path| is_locked(path)) {
+        Some(path) => Err(in_use(path)),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a store that would lie on what a holdfast serves, this one or another.
+pub(super) fn apart_from_all(config: &Config, mounts: &[Mounted]) -> Outcome<()> {
+    for store in &config.stores {
+        let Some(real) = store
+            .ancestors()
+            .find_map(|l| std::fs::canonicalize(l).ok())
+        else {
+            continue;
+        };
+        let below = mounts.iter().filter(|m| real.starts_with(&m.point));
+        let Some(served) = below.max_by_key(|m| m.point.as_os_str().len()) else {
+            continue;
+        };
+        if served.is_ours() {
+            return Err(invalid(&ConfigError::StoreOnMount {
+                store: store.clone(),
+                mount: served.point.clone(),
+            }));
+        }
+    }
+    Ok(())
 }
 
 /// Whether a living process holds the store. Its own lock is taken later, by the engine; this
@@ -181,6 +222,24 @@ fn one_disk(config: &Config, plan: &mut Plan) {
              store its own disk to survive the loss of one"
                 .to_owned(),
         );
+    }
+}
+
+/// Says so where a store is kept in memory.
+fn in_memory(config: &Config, plan: &mut Plan) {
+    // TMPFS_MAGIC of the kernel's magic.h.
+    const TMPFS: i64 = 0x0102_1994;
+    let on_tmpfs = |path: &&PathBuf| {
+        let level = path.ancestors().find(|level| level.exists());
+        let found = level.and_then(|level| rustix::fs::statfs(level).ok());
+        found.is_some_and(|found| found.f_type == TMPFS)
+    };
+    if let Some(path) = config.stores.iter().find(on_tmpfs) {
+        plan.notes.push(format!(
+            "the store {} is on tmpfs, in memory: it is empty after a power cut or a restart of \
+             the machine",
+            path.display()
+        ));
     }
 }
 

@@ -31,7 +31,7 @@ impl Scene {
         Scene {
             machine: Machine {
                 euid: 0,
-                fuse: PathBuf::from("/dev/null"),
+                fuse: PathBuf::from("/dev/fuse"),
                 mounts: Vec::new(),
             },
             in_force: InForce {
@@ -133,6 +133,13 @@ fn a_store_that_is_a_file() {
 }
 
 #[test]
+fn a_store_that_has_lost_its_system_directory() {
+    let scene = Scene::new();
+    fs::create_dir(scene.path("b/data")).expect("a new directory");
+    insta::assert_snapshot!(scene.refusal());
+}
+
+#[test]
 fn a_store_with_files_of_others() {
     let scene = Scene::new();
     fs::write(scene.path("b/letter.txt"), "x").expect("a new file");
@@ -228,6 +235,34 @@ fn no_fuse_in_the_kernel() {
     let mut scene = Scene::new();
     scene.machine.fuse = PathBuf::from("/nonexistent/fuse");
     insta::assert_snapshot!(scene.refusal());
+}
+
+#[test]
+fn something_else_in_the_place_of_fuse() {
+    let mut scene = Scene::new();
+    scene.machine.fuse = PathBuf::from("/dev/null");
+    insta::assert_snapshot!(scene.refusal());
+}
+
+#[test]
+fn a_store_on_the_mount_of_another_holdfast() {
+    let mut scene = Scene::new();
+    let point = scene.path("b");
+    scene.config().stores[1] = point.join("store");
+    let mut other = mounted(&scene, "fuse.holdfast", "holdfast");
+    other.point = point;
+    scene.machine.mounts = vec![other];
+    insta::assert_snapshot!(scene.refusal());
+}
+
+#[test]
+fn a_store_in_memory_is_noted() {
+    let mut scene = Scene::new();
+    scene.config().stores[1] = PathBuf::from("/dev/shm/holdfast-store");
+    let plan = scene.plan();
+    let noted = plan.notes.iter().any(|note| note.contains("in memory"));
+    assert!(noted, "{:?}", plan.notes);
+    assert!(!scene.path("/dev/shm/holdfast-store").exists());
 }
 
 #[test]

@@ -2,12 +2,17 @@
 //! what happens to the stores meanwhile. Needs root and /dev/fuse.
 
 mod behind;
+mod damage;
 mod disks;
+mod images;
 mod place;
 
 use place::{Place, text};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn sync(path: &Path) {
     fs::File::open(path)
@@ -91,4 +96,33 @@ fn an_unmount_from_outside_ends_the_process_cleanly() {
         .expect("nobody uses it");
     assert_eq!(place.ended(), Some(0), "{}", place.log());
     assert!(place.log().contains("unmounted from outside"));
+}
+
+#[test]
+fn another_user_is_told_to_be_root() {
+    let mut place = Place::new();
+    place.up();
+    for open in ["", "run"] {
+        fs::set_permissions(place.path(open), fs::Permissions::from_mode(0o755)).expect("a mode");
+    }
+    let binary = place.path("holdfast");
+    fs::copy(env!("CARGO_BIN_EXE_holdfast"), &binary).expect("a copy that all may run");
+    for words in [
+        &["status"][..],
+        &["down"],
+        &["check", "mnt"],
+        &["repair", "mnt"],
+    ] {
+        let output = Command::new(&binary)
+            .args(words)
+            .current_dir(place.path(""))
+            .env("HOLDFAST_RUNTIME_DIR", place.path("run"))
+            .uid(65_534)
+            .output()
+            .expect("it can be run");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(21), "{words:?}: {said}");
+        assert!(said.contains("root"), "{said}");
+    }
+    place.down();
 }

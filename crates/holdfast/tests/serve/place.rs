@@ -127,10 +127,18 @@ impl Place {
 
     /// Starts to serve from the stores, and returns when the process says that it is ready.
     pub(crate) fn up(&mut self) {
+        if let Err((code, said)) = self.try_up() {
+            panic!("not ready, exit code {code:?}: {said}");
+        }
+    }
+
+    /// Starts to serve; where it ends before it is ready, its exit code and what it said.
+    pub(crate) fn try_up(&mut self) -> Result<(), (Option<i32>, String)> {
         let notify = self.path("notify");
         let _none = fs::remove_file(&notify);
         let ready = UnixDatagram::bind(&notify).expect("a socket");
-        ready.set_read_timeout(Some(LIMIT)).expect("a time limit");
+        let turn = Some(Duration::from_millis(50));
+        ready.set_read_timeout(turn).expect("a time limit");
         let log = fs::File::create(self.path("log")).expect("a log");
         let child = self
             .of_set(&["up"])
@@ -140,12 +148,20 @@ impl Place {
             .stdin(Stdio::null())
             .spawn()
             .expect("the binary can be run");
-        self.serving = Some(child);
+        let child = self.serving.insert(child);
         let mut buffer = [0; 256];
-        let length = ready.recv(&mut buffer).unwrap_or_else(|error| {
-            panic!("not ready ({error}): {}", self.log());
-        });
-        assert!(buffer[..length].starts_with(b"READY=1\n"));
+        let began = Instant::now();
+        loop {
+            if let Ok(length) = ready.recv(&mut buffer) {
+                assert!(buffer[..length].starts_with(b"READY=1\n"));
+                return Ok(());
+            }
+            if let Some(ended) = child.try_wait().expect("our child") {
+                self.serving = None;
+                return Err((ended.code(), self.log()));
+            }
+            assert!(began.elapsed() < LIMIT, "not ready: {}", self.log());
+        }
     }
 
     pub(crate) fn log(&self) -> String {

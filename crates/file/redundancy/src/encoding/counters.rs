@@ -3,7 +3,7 @@
 use super::ChunkIndex;
 use std::collections::BTreeMap;
 
-/// Counts of one chunk: 16 bytes, as in [F] section 4.3.4 (32 MiB for 1 TiB in use at chunks of
+/// Counts of one chunk: 16 bytes, as in \[F\] section 4.3.4 (32 MiB for 1 TiB in use at chunks of
 /// 512 KiB).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]

@@ -38,7 +38,7 @@ pub trait Census {
     fn stripe_of(&mut self, chunk: ChunkId) -> Option<StripeId>;
 }
 
-/// One chunk that may be encoded, or is: 32 bytes, as in the chunk list of [F] section 4.3.4.
+/// One chunk that may be encoded, or is: 32 bytes, as in the chunk list of \[F\] section 4.3.4.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
     object: ObjectId,

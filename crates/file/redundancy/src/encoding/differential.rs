@@ -1,14 +1,14 @@
 //! Which differential pages there are, and which of them to merge next.
 //!
 //! A write to an encoded chunk goes to a page of its own, with copies, and reaches chunk and
-//! parity later ([F] section 5.2.3). A page that is written again before that is merged once for
+//! parity later (\[F\] section 5.2.3). A page that is written again before that is merged once for
 //! all its writes. Pages are merged in the order of their last write, the oldest first, once
 //! there are more than the limit.
 
 use super::ChunkId;
 use std::collections::HashMap;
 
-/// Bytes of a differential page ([F] section 5.2.2).
+/// Bytes of a differential page (\[F\] section 5.2.2).
 pub const PAGE_BYTES: u64 = 4096;
 
 /// A differential page: a page of an encoded chunk.

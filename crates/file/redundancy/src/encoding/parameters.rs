@@ -15,7 +15,7 @@ const WHOLE: u32 = 1_000_000;
 /// Smallest chunk: with smaller ones the counters cost more than they find.
 pub const CHUNK_BYTES_MIN: u64 = 64 * 1024;
 
-/// Largest chunk: the block of HDFS, with which [F] compares.
+/// Largest chunk: the block of HDFS, with which \[F\] compares.
 pub const CHUNK_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Greatest read weight: above it a read's load could not be told from many writes.
@@ -165,7 +165,7 @@ impl FromStr for Share {
     }
 }
 
-/// What a read counts beside a write: `a` of [F] equation 4.1. 0, the default, ignores reads,
+/// What a read counts beside a write: `a` of \[F\] equation 4.1. 0, the default, ignores reads,
 /// which are as fast from encoded data as from copies while every store is there; 1 also
 /// protects reads while one is lost.
 #[derive(
@@ -228,7 +228,7 @@ fn number(text: &str) -> Result<f64, ParameterError> {
 pub struct ChunkBytes(u64);
 
 impl ChunkBytes {
-    /// 512 KiB, as in [F] section 4.3.3.
+    /// 512 KiB, as in \[F\] section 4.3.3.
     pub const DEFAULT: ChunkBytes = ChunkBytes(512 * 1024);
 
     /// A chunk size.
@@ -278,7 +278,7 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// `data` + `parity` shards (k and m of [F] chapter 4) for data that else has `copies`
+    /// `data` + `parity` shards (k and m of \[F\] chapter 4) for data that else has `copies`
     /// copies, on `stores` stores.
     ///
     /// # Errors
@@ -347,7 +347,7 @@ impl Geometry {
     }
 
     /// User data over all space taken where `encoded` of the data is encoded, without metadata.
-    /// With `copies = parity + 1` it is [F] equation 4.4,
+    /// With `copies = parity + 1` it is \[F\] equation 4.4,
     /// `1 / (1 + m (1 - R (k - 1) / k))`.
     pub fn capacity_efficiency(self, encoded: Share) -> f64 {
         let copies = f64::from(self.copies);
@@ -356,7 +356,7 @@ impl Geometry {
     }
 
     /// The share to encode so that differential pages up to the share `differential` cost no
-    /// space: [F] equation 5.3, `R + B r / (r - (k + m) / k)`, at most 1. (Chapter 5 calls the
+    /// space: \[F\] equation 5.3, `R + B r / (r - (k + m) / k)`, at most 1. (Chapter 5 calls the
     /// data shards m and the parity shards k; here they have the letters of chapter 4.)
     pub fn encoded_target(self, target_rate: Share, differential: Share) -> Share {
         let (data, copies) = (u64::from(self.data), u64::from(self.copies));

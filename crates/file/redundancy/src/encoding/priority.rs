@@ -1,8 +1,8 @@
-//! Load and priority of a chunk: [F] equations 4.1 and 4.2.
+//! Load and priority of a chunk: \[F\] equations 4.1 and 4.2.
 
 use super::{Counts, ReadWeight};
 
-/// What encoding a chunk would put at risk: `writes + a * reads` ([F] equation 4.1), in
+/// What encoding a chunk would put at risk: `writes + a * reads` (\[F\] equation 4.1), in
 /// millionths of a write, so that sums are exact and do not depend on their order. It saturates
 /// at 1.8e13 writes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, serde::Serialize)]
@@ -22,7 +22,7 @@ impl Load {
         Load(writes.saturating_add(reads))
     }
 
-    /// How much a chunk wants to be encoded, above 0 to 1: `1 / (1 + load)` ([F] equation 4.2).
+    /// How much a chunk wants to be encoded, above 0 to 1: `1 / (1 + load)` (\[F\] equation 4.2).
     /// To order chunks compare loads, which are exact: the colder has the higher priority.
     pub fn priority(self) -> f64 {
         1.0 / (1.0 + self.0 as f64 / WRITE as f64)

@@ -1,8 +1,8 @@
-//! Which chunks to encode, to swap, and to return to copies: the coordinator of [F] section
+//! Which chunks to encode, to swap, and to return to copies: the coordinator of \[F\] section
 //! 4.3.4.
 //!
 //! The colder a chunk, the sooner it is encoded, while the encoded chunks' share of the load
-//! stays below L ([F] equation 4.3) and their share of the capacity at most R. A stripe is made
+//! stays below L (\[F\] equation 4.3) and their share of the capacity at most R. A stripe is made
 //! of chunks of different homes, and its parity goes to further stores, so that a lost store
 //! takes at most one shard of it.
 
@@ -198,7 +198,7 @@ impl Plan {
         }
     }
 
-    /// Share of the load that encoded chunks have, from 0 to 1 (left side of [F] equation 4.3);
+    /// Share of the load that encoded chunks have, from 0 to 1 (left side of \[F\] equation 4.3);
     /// 0 where there is no load.
     pub fn load_share(&self) -> f64 {
         if self.load_total == 0 {

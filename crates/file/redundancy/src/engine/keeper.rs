@@ -2,8 +2,8 @@
 
 use super::Engine;
 use super::nameless::Nameless;
-use crate::journal::ENTRIES_MAX;
 use crate::journal::dirty::DirtySet;
+use crate::journal::{ENTRIES_MAX, log_id, open_log};
 use crate::label::StoreIndex;
 use crate::resync::pace::Pace;
 use crate::resync::{self, Pass};
@@ -377,8 +377,12 @@ impl Engine {
     fn catch_up(&self, index: StoreIndex, store: &Arc<dyn Store>, pace: &Pace) -> Result<()> {
         store.set_label(&store.root()?, &self.root.label())?;
         self.checkpoint()?;
+        let older = self.is_older(index, store);
         let mut todo = {
             let mut membership = self.membership.lock();
+            if older {
+                membership.dirty.insert(index, DirtySet::everything());
+            }
             let since = DirtySet::since(self.journal.durable_mark());
             membership.catching_up = Some((index, since));
             membership
@@ -432,6 +436,37 @@ impl Engine {
         Ok(())
     }
 
+    /// Whether the store is, by its journal, an image from before it left: what it has not seen is
+    /// then more than what is known.
+    fn is_older(&self, index: StoreIndex, store: &Arc<dyn Store>) -> bool {
+        let known = self
+            .membership
+            .lock()
+            .dirty
+            .get(&index)
+            .map(|d| d.checkpoint);
+        let at_least = match known {
+            Some(checkpoint) if checkpoint > 0 => checkpoint,
+            _ => return false,
+        };
+        match open_log(store.system(), log_id(self.set.0, index, 0)) {
+            Ok((_, set)) if set.checkpoint == 0 || set.checkpoint >= at_least => false,
+            Ok((_, set)) => {
+                tracing::warn!(
+                    store = index.0,
+                    checkpoint = set.checkpoint,
+                    at_least,
+                    "it is an older image of the store; everything on it is compared"
+                );
+                true
+            }
+            Err(error) => {
+                tracing::warn!(store = index.0, %error, "its journal cannot be read; everything is compared");
+                true
+            }
+        }
+    }
+
     /// What has changed since the last call, and a fresh set for what changes from now on.
     fn take_since(&self, index: StoreIndex) -> DirtySet {
         let mut membership = self.membership.lock();
@@ -482,6 +517,9 @@ impl Engine {
         for inode in self.inodes.all() {
             self.close_files(&inode);
         }
+        self.checkpoint()?;
+        // A copy of a store that was made while the set ran ends, with this one, two checkpoints
+        // before the others: it cannot be taken for the store (`open::journals`).
         self.checkpoint()
     }
 }

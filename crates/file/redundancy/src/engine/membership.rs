@@ -86,6 +86,12 @@ impl Engine {
             .map(|()| true)
     }
 
+    /// Leaves a member out that is an older image of itself: everything on it is compared.
+    pub(crate) fn leave_older(&self, store: StoreIndex) -> Result<()> {
+        let why = "it is an older image of the store; everything on it is compared";
+        self.leave(&mut self.membership.lock(), store, why, true)
+    }
+
     fn leave(
         &self,
         membership: &mut Membership,
@@ -118,20 +124,20 @@ impl Engine {
             *slot.detail.lock() = why;
             // Let go of, so that its disk can be taken out and its lock is free when it returns.
             *slot.store.write() = None;
-            let mark = if doubtful {
-                DirtySet::everything().mark
+            let unseen = if doubtful {
+                DirtySet::everything()
             } else {
-                self.journal.durable_mark()
+                self.journal.departing()
             };
             let header = &mut membership.header;
             let departure = Departure {
                 generation: header.tenure().generation,
                 mount_count: header.mount_count,
-                mark: mark.0,
+                mark: unseen.mark.0,
             };
             header.stores[usize::from(store.0)].1 = departure;
             header.advance(left, self.random());
-            membership.dirty.insert(store, DirtySet::since(mark));
+            membership.dirty.insert(store, unseen);
             membership.dirty_logs.remove(&store);
             self.journal.leave(store);
             self.members.store(left.0, Ordering::Release);

@@ -1,15 +1,17 @@
 //! Starting a set.
 
+mod journals;
+
 use super::{DirOps, Engine, EngineOptions, Membership, Slot, keeper};
 use crate::inode::{Inode, InodeTable};
 use crate::journal::dirty::DirtySet;
-use crate::journal::{Away, DirtyLog, Journal, JournalError, RecordError, log_id, open_log};
+use crate::journal::{Journal, log_id};
 use crate::label::{Label, ObjectId, StoreIndex, StoreMask};
 use crate::set::header::{Departure, FILE_NAME};
 use crate::set::{Header, HeaderError, Presence, RefuseReason, SetId, StoreId, Tenure, assemble};
 use crate::store::Store;
 use env::errno::Errno;
-use log::Log;
+use journals::{Journals, read_dirty, read_journals};
 use mount::{Kind, Space};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -87,6 +89,16 @@ pub enum OpenError {
         /// Which record, and why.
         why: String,
     },
+    /// So many stores are images from before their set last stopped that some files may have no
+    /// newer copy.
+    #[error(
+        "{} older than the set: the journal of another store goes on where {} ends",
+        paths_are(paths), if paths.len() == 1 { "its" } else { "theirs" }
+    )]
+    Images {
+        /// The stores.
+        paths: Vec<String>,
+    },
     /// A store failed.
     #[error("{path} failed while {doing}: {errno}")]
     Store {
@@ -100,6 +112,11 @@ pub enum OpenError {
     /// Recovery could not be completed.
     #[error("recovery could not be completed: {0}")]
     Recovery(Errno),
+}
+
+fn paths_are(paths: &[String]) -> String {
+    let verb = if paths.len() == 1 { "is" } else { "are" };
+    format!("{} {verb}", paths.join(" and "))
 }
 
 pub(super) fn presence(candidate: &Candidate) -> Result<Presence, OpenError> {
@@ -184,6 +201,32 @@ fn create(
     Ok(header)
 }
 
+/// Refuses a store for a new set whose tree is not empty: it belonged to a set, and has lost its
+/// header. What is in there would not be seen.
+fn refuse_used(candidate: &Candidate) -> Result<(), OpenError> {
+    let Ok(store) = &candidate.store else {
+        return Ok(());
+    };
+    let mut holds = None;
+    let listed = store.root().and_then(|root| {
+        store.list(&root, &mut |name, _| {
+            holds.get_or_insert_with(|| name.to_os_string());
+        })
+    });
+    let why = match (listed, holds) {
+        (Ok(()), None) => return Ok(()),
+        (Ok(()), Some(name)) => format!(
+            "it has no header, and its data directory is not empty (it holds {})",
+            name.display()
+        ),
+        (Err(errno), _) => format!("its data directory cannot be read ({errno})"),
+    };
+    Err(OpenError::NewSet {
+        path: candidate.path.clone(),
+        why,
+    })
+}
+
 struct Start {
     header: Header,
     present: StoreMask,
@@ -208,6 +251,9 @@ fn judge(
         Presence::Missing(_) => false,
     });
     if unused {
+        for candidate in candidates {
+            refuse_used(candidate)?;
+        }
         let stores = candidates.len();
         if stores < usize::from(options.copies) || options.copies == 0 {
             return Err(OpenError::TooFew {
@@ -297,8 +343,9 @@ impl Engine {
             None => env::Rng::from_kernel().map_err(OpenError::Recovery)?,
         };
         let start = judge(&candidates, options, &mut || rng.next_u64())?;
-        let (engine, active) = Engine::assemble(candidates, options, start, rng)?;
-        engine.begin_mount(&active).map_err(OpenError::Recovery)?;
+        let (engine, active, images) = Engine::assemble(candidates, options, start, rng)?;
+        let begun = engine.begin_mount(&active, images);
+        begun.map_err(OpenError::Recovery)?;
         engine.refresh_space();
         if options.background {
             keeper::start(&engine);
@@ -311,7 +358,7 @@ impl Engine {
         options: &EngineOptions,
         start: Start,
         rng: env::Rng,
-    ) -> Result<(Arc<Engine>, DirtySet), OpenError> {
+    ) -> Result<(Arc<Engine>, DirtySet, StoreMask), OpenError> {
         let Start {
             mut header,
             present,
@@ -326,7 +373,13 @@ impl Engine {
             let candidate = candidate.and_then(|c| candidates.get_mut(c)?.take());
             slots.push(slot(index, candidate, present, &outside));
         }
-        let (logs, active) = read_journals(&header, present, &slots)?;
+        let Journals {
+            logs,
+            active,
+            checkpoint,
+            images,
+        } = read_journals(&header, present, &slots)?;
+        refuse_too_many(images, present, &slots, header.copies)?;
         for index in behind.iter() {
             let written = slots[usize::from(index.0)].store.read().as_ref().map(|s| {
                 s.system()
@@ -348,6 +401,9 @@ impl Engine {
                 };
             }
             let mut set = DirtySet::since(ObjectId(departure.mark));
+            if header.members.has(index) {
+                set.checkpoint = checkpoint.saturating_sub(1);
+            }
             read_dirty(&header, index, present, &slots, &mut set);
             set.merge(&active);
             dirty.insert(index, set);
@@ -375,7 +431,7 @@ impl Engine {
             members: AtomicU64::new(present.0),
             generation: AtomicU64::new(header.history[0].generation),
             gate: RwLock::new(()),
-            journal: Journal::new(logs, first_id, options.background),
+            journal: Journal::new(logs, first_id, checkpoint, options.background),
             inodes: InodeTable::new(root.clone()),
             root,
             ids: AtomicU64::new(first_id.0),
@@ -397,11 +453,12 @@ impl Engine {
                 catching_up: None,
             }),
         };
-        Ok((Arc::new(engine), active))
+        Ok((Arc::new(engine), active, images))
     }
 
-    /// The first writes of a start: headers, then recovery, then a fresh journal.
-    fn begin_mount(&self, active: &DirtySet) -> mount::Result<()> {
+    /// The first writes of a start: headers, then recovery, then a fresh journal. Members that are
+    /// older `images` leave before recovery asks anybody.
+    fn begin_mount(&self, active: &DirtySet, images: StoreMask) -> mount::Result<()> {
         // First every member learns of the start, then that all have: what is changed later is
         // never changed behind the back of a member that seems to belong to this start.
         for served in [false, true] {
@@ -416,6 +473,10 @@ impl Engine {
                 self.fence_for(store, errno)?;
             }
         }
+        for store in images.iter() {
+            self.leave_older(store)?;
+        }
+        self.label_roots()?;
         if !active.is_empty() || active.is_everything() {
             tracing::info!(
                 entries = active.len(),
@@ -434,6 +495,48 @@ impl Engine {
             }
         }
         self.checkpoint()
+    }
+}
+
+/// Refuses to go on without members that are older images, where files may have their only newer
+/// copy on what they took the place of, or fewer than half of the members would be left.
+fn refuse_too_many(
+    images: StoreMask,
+    present: StoreMask,
+    slots: &[Slot],
+    copies: u8,
+) -> Result<(), OpenError> {
+    let left = present.minus(images).count();
+    let whole = slots.len() - left < usize::from(copies) && 2 * left >= present.count();
+    if images.is_empty() || whole {
+        return Ok(());
+    }
+    let path = |store: StoreIndex| slots[usize::from(store.0)].path.lock().clone();
+    Err(OpenError::Images {
+        paths: images.iter().map(path).collect(),
+    })
+}
+
+impl Engine {
+    /// Gives the root of each member its label where that is damaged: what it says is known.
+    fn label_roots(&self) -> mount::Result<()> {
+        let label = self.root.label();
+        for (index, store) in self.member_stores() {
+            let labelled = store.root().and_then(|root| {
+                if store.inspect(&root)?.label == Some(label) {
+                    return Ok(());
+                }
+                tracing::warn!(
+                    store = index.0,
+                    "its root had no valid label; it gets it again"
+                );
+                store.set_label(&root, &label)
+            });
+            if let Err(errno) = labelled {
+                self.fence_for(index, errno)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -481,84 +584,5 @@ fn slot(
         retry: Mutex::new((Instant::now(), 0)),
         refused: AtomicBool::new(refused),
         cancel: Arc::default(),
-    }
-}
-
-/// The members' logs, and what they say was active.
-type Journals = (Vec<(StoreIndex, Arc<Log>)>, DirtySet);
-
-/// The members' journals, opened, and all that any of them says was active. Each record is on
-/// every member, so one journal that can be read is enough; with none everything is compared. One
-/// that another version wrote is not replaced: the start is refused.
-fn read_journals(
-    header: &Header,
-    present: StoreMask,
-    slots: &[Slot],
-) -> Result<Journals, OpenError> {
-    let mut logs = Vec::new();
-    let mut active: Option<DirtySet> = None;
-    for index in present.iter() {
-        let slot = &slots[usize::from(index.0)];
-        let Some(store) = slot.store.read().clone() else {
-            continue;
-        };
-        let id = log_id(header.set.0, index, 0);
-        match open_log(store.system(), id) {
-            Ok((log, set)) => {
-                match &mut active {
-                    Some(active) => active.merge(&set),
-                    None => active = Some(set),
-                }
-                logs.push((index, log));
-            }
-            Err(JournalError::Record(why @ RecordError::Kind { .. })) => {
-                return Err(OpenError::Journal {
-                    path: slot.path.lock().clone(),
-                    why: why.to_string(),
-                });
-            }
-            Err(error) => {
-                tracing::warn!(store = index.0, %error, "its journal cannot be read; a new one is made");
-                match Journal::replace_log(store.system(), id) {
-                    Ok(log) => logs.push((index, log)),
-                    // The first write to it fences the store.
-                    Err(error) => {
-                        tracing::warn!(store = index.0, %error, "nor can a new one be made")
-                    }
-                }
-            }
-        }
-    }
-    let active = active.unwrap_or_else(|| {
-        tracing::error!("no journal can be read; everything is compared");
-        DirtySet::everything()
-    });
-    Ok((logs, active))
-}
-
-fn read_dirty(
-    header: &Header,
-    absent: StoreIndex,
-    present: StoreMask,
-    slots: &[Slot],
-    set: &mut DirtySet,
-) {
-    let away = Away {
-        set: header.set.0,
-        store: absent,
-        generation: header.stores[usize::from(absent.0)].1.generation,
-    };
-    for index in present.iter() {
-        let Some(store) = slots[usize::from(index.0)].store.read().clone() else {
-            continue;
-        };
-        match DirtyLog::read(&store.system(), away) {
-            Ok(Some(known)) => set.merge(&known),
-            Ok(None) => {}
-            Err(error) => {
-                tracing::warn!(store = index.0, %error, "a dirty log cannot be read; everything is compared");
-                set.mark = ObjectId(0);
-            }
-        }
     }
 }

@@ -115,6 +115,9 @@ pub(crate) struct DirtySet {
     pub(crate) places: BTreeMap<ObjectId, Place>,
     /// Renames under way, oldest first.
     pub(crate) renames: Vec<Rename>,
+    /// Of a journal: the newest checkpoint that it says was made. Of what an absent store has not
+    /// seen: the checkpoint that its own journal has at least. 0 where nothing is known.
+    pub(crate) checkpoint: u64,
 }
 
 impl DirtySet {
@@ -125,6 +128,7 @@ impl DirtySet {
             entries: BTreeMap::new(),
             places: BTreeMap::new(),
             renames: Vec::new(),
+            checkpoint: 0,
         }
     }
 
@@ -146,7 +150,8 @@ impl DirtySet {
         }
     }
 
-    /// Adds all of `other`; where both know a place, the later one, `other`'s, stays.
+    /// Adds all of `other` but its checkpoint; where both know a place, the later one, `other`'s,
+    /// stays.
     pub(crate) fn merge(&mut self, other: &DirtySet) {
         self.mark = self.mark.min(other.mark);
         for (entry, mask) in &other.entries {

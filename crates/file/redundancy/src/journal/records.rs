@@ -45,6 +45,9 @@ pub(crate) enum Record {
     Mark(ObjectId),
     /// Renames that move this object are no longer to be completed: its names change again.
     Settled(ObjectId),
+    /// The number of the checkpoint that wrote the base; in a dirty log the number that the store
+    /// which is away has at least.
+    Checkpoint(u64),
 }
 
 impl Record {
@@ -109,6 +112,7 @@ impl Replay {
                 Record::Rename(rename) => set.renames.push(rename.clone()),
                 Record::Settled(id) => set.renames.retain(|r| !r.moves(*id)),
                 Record::Mark(mark) => set.mark = set.mark.min(*mark),
+                Record::Checkpoint(number) => set.checkpoint = *number,
                 Record::Base(_) | Record::BaseEnd => {}
             }
         }

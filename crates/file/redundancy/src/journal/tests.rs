@@ -55,7 +55,7 @@ fn rename() -> Rename {
 /// A journal on the first two stores.
 fn pair(world: &World) -> Journal {
     let logs = vec![made(world, 0), made(world, 1)];
-    Journal::new(logs, ObjectId(100), false)
+    Journal::new(logs, ObjectId(100), 0, false)
 }
 
 fn touch(journal: &Journal, entry: Entry) {

@@ -44,6 +44,7 @@ fn words(record: &Record) -> String {
         Record::Base(mark) => format!("base begins; objects from {:#x} on are active", mark.0),
         Record::BaseEnd => "base is complete; what came before no longer counts".to_owned(),
         Record::Mark(mark) => format!("objects from {:#x} on may differ", mark.0),
+        Record::Checkpoint(number) => format!("checkpoint {number}"),
         Record::Rename(rename) => rename_words(rename),
         Record::Settled(id) => format!(
             "renames that move {:#x} are not to be completed any more",

@@ -22,15 +22,24 @@ pub(crate) fn labelled(
     store: &dyn Store,
     dir: &Node,
 ) -> Result<Vec<(OsString, Found, Label)>> {
+    Ok(entries(engine, store, dir)?.0)
+}
+
+type Labelled = Vec<(OsString, Found, Label)>;
+
+/// Everything in one directory of one store: what has a label, and the names of what has none.
+fn entries(engine: &Engine, store: &dyn Store, dir: &Node) -> Result<(Labelled, Vec<OsString>)> {
     let mut names = Vec::new();
     store.list(dir, &mut |name, _| names.push(name.to_os_string()))?;
     let mut entries = Vec::with_capacity(names.len());
+    let mut others = Vec::new();
     for name in names {
-        if let Some((found, label)) = engine.look(store, dir, &name)? {
-            entries.push((name, found, label));
+        match engine.look(store, dir, &name)? {
+            Some((found, label)) => entries.push((name, found, label)),
+            None => others.push(name),
         }
     }
-    Ok(entries)
+    Ok((entries, others))
 }
 
 /// What the voters, who agree, have in one directory.
@@ -73,6 +82,9 @@ struct Survey<'a> {
     /// Directories and the voters on which they were looked at.
     scanned: BTreeMap<ObjectId, StoreMask>,
     seen: BTreeMap<ObjectId, Vec<Seen>>,
+    /// Where a voter has something without a label of this set: it may have been an object whose
+    /// label is damaged.
+    unlabelled: BTreeSet<(Spot, StoreIndex)>,
     /// What an interrupted recovery has left aside: the voters that have it there do not know
     /// where it belongs.
     aside: BTreeMap<ObjectId, Nodes>,
@@ -110,11 +122,13 @@ impl Survey<'_> {
                 if self.scanned.get(&dir).is_some_and(|mask| mask.has(index)) {
                     continue;
                 }
-                let entries = match labelled(self.engine, &**store, &node) {
+                let (entries, others) = match entries(self.engine, &**store, &node) {
                     Ok(entries) => entries,
                     Err(Errno::STALE | Errno::NOENT) => continue,
                     Err(errno) => return Err(errno),
                 };
+                let others = others.into_iter().map(|name| ((dir, name), index));
+                self.unlabelled.extend(others);
                 let mask = self.scanned.entry(dir).or_default();
                 *mask = mask.with(index);
                 looked += 1;
@@ -222,10 +236,15 @@ impl Survey<'_> {
     }
 
     /// The voter whose names of a file count: its decider, where that has it anywhere or was
-    /// looked at in every directory where another has it; else the next one that has it.
+    /// looked at in every directory where another has it; else the next one that has it. A decider
+    /// that has something else without a label in its place has lost it, and does not count: what
+    /// was removed at most, and not synced, is there again.
     fn decider_of(&self, label: &Label, spots: &[Seen]) -> Option<StoreIndex> {
         let decider = decider(self.voters, label, false)?;
-        if self.is_aside(label.id, decider) && !spots.iter().any(|s| s.voter == decider) {
+        let mut others = spots.iter().map(|s| (s.spot.clone(), decider));
+        let lost = others.any(|place| self.unlabelled.contains(&place));
+        let aside = self.is_aside(label.id, decider);
+        if (aside || lost) && !spots.iter().any(|s| s.voter == decider) {
             return spots
                 .iter()
                 .map(|s| s.voter)
@@ -253,6 +272,7 @@ pub(crate) fn decide(engine: &Engine, voters: &Voters, dirty: &DirtySet) -> Resu
         dirty,
         scanned: BTreeMap::new(),
         seen: BTreeMap::new(),
+        unlabelled: BTreeSet::new(),
         aside: BTreeMap::new(),
     };
     survey.look_aside()?;

@@ -66,6 +66,12 @@ impl System for Set {
         });
         let engine = Engine::open(candidates.collect(), &options)?;
         let started = Started(engine);
+        // No run puts an image of a store in its place: none may be taken for one.
+        let taken = started.0.status().stores;
+        ensure!(
+            !taken.iter().any(|s| s.detail.contains("older image")),
+            "{taken:?}"
+        );
         for (index, store) in stores.iter().enumerate() {
             if let Some(store) = store
                 && !started.0.members().has(StoreIndex(index as u8))

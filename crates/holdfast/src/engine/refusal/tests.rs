@@ -52,6 +52,9 @@ fn sets_that_do_not_open() {
             path: path(),
             why: "record 9 is of kind 2, and this version knows kind 1 only".to_owned(),
         },
+        OpenError::Images {
+            paths: vec![path(), "/mnt/c/store".to_owned()],
+        },
         OpenError::Store {
             path: path(),
             doing: "writing its header",

@@ -81,7 +81,7 @@ a code of 2+1 takes no less space than 0 copies
     assert_eq!(said, expected);
 }
 
-/// [F] equation 4.4 for three-way replication and 6D2P. Its table 4.2 agrees at 0 and 1; the rows
+/// \[F\] equation 4.4 for three-way replication and 6D2P. Its table 4.2 agrees at 0 and 1; the rows
 /// between (0.47 at 0.33, 0.61 at 0.66) are on the straight line between these two, where the
 /// equation gives 0.41 and 0.53.
 #[test]
@@ -99,7 +99,7 @@ fn capacity_efficiency_is_equation_4_4() {
     }
 }
 
-/// [F] equation 5.3, worked by hand.
+/// \[F\] equation 5.3, worked by hand.
 #[test]
 fn differential_pages_are_made_up_for() {
     // 2+1 beside two copies: r / (r - 3/2) = 4.

@@ -71,6 +71,7 @@ fn golden() -> Vec<(Record, &'static str)> {
             }),
             "03 07 08 01 01 61 ac 02 02 62 63 00 81 01",
         ),
+        (Record::Checkpoint(300), "06 ac 02"),
     ]
 }
 
@@ -192,6 +193,17 @@ fn marks_only_fall_and_masks_only_grow() {
     ]);
     assert_eq!(state.mark, id(5));
     assert_eq!(state.entries[&Entry::Region(id(7), 0)], 5);
+}
+
+#[test]
+fn the_number_of_a_checkpoint_stays_until_the_next_base() {
+    let first = [Record::Base(id(5)), Record::Checkpoint(3), Record::BaseEnd];
+    let touch = Record::Touch(vec![(Entry::Names(id(1)), 0xff)], Vec::new());
+    let records = first.into_iter().chain([touch, Record::Base(id(9))]);
+    assert_eq!(added_up(records.clone()).checkpoint, 3);
+    let next = [Record::Checkpoint(4), Record::BaseEnd];
+    assert_eq!(added_up(records.chain(next)).checkpoint, 4);
+    assert_eq!(added_up([]).checkpoint, 0, "none is known");
 }
 
 #[test]
