@@ -25,7 +25,8 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of requests between journal and files; one more commits first.
+/// Bytes of requests between journal and files, and of the blocks that readers get from memory
+/// meanwhile; a request that goes beyond commits.
 pub const QUEUED_BYTES_MAX: usize = 8 << 20;
 
 /// Longest request in the journal, in bytes.

@@ -1,6 +1,8 @@
 //! `holdfast bench filemeta`: metadata requests beside the bare system calls that come nearest, and
 //! the time of a replay at a thousand and at a million files.
 
+mod replay;
+
 use super::row::{Better, Report, Row, alternate};
 use anyhow::Context as _;
 use env::Dir;
@@ -12,6 +14,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Name on the command line and in the rows.
@@ -26,14 +29,11 @@ const TINY: Tag = match Tag::new(2) {
     None => Tag::MAX,
 };
 
+/// The least number that [`rate`] has not handed out; 0 is what tables hold at first.
+static FRESH: AtomicU64 = AtomicU64::new(1);
+
 /// Bytes of the table that is patched in place.
 const TABLE_BYTES: u64 = 1 << 20;
-
-/// Requests that a replay finds.
-const REPLAYED: u64 = 1000;
-
-/// Files of the small store that a replay is held against.
-const FEW_FILES: u64 = 1000;
 
 /// Metadata requests, beside bare system calls; replay at a thousand and at a million files
 #[derive(Clone, Debug, clap::Args)]
@@ -106,21 +106,25 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     small_patches(args, rounds, count, 1, &mut report)?;
     small_patches(args, rounds, count, 8, &mut report)?;
     pairs(args, rounds, count, &mut report)?;
-    replay(args, files, &mut report)
+    unsynced(args, rounds, 20 * count, &mut report)?;
+    replay::run(&args.dir, rounds, files, &mut report)
 }
 
-/// Rate of `work`, called `count` times by each of `threads` threads.
+/// Rate of `work`, called `count` times by each of `threads` threads, each time with a number that
+/// this thread has not had before: a request that changes nothing would cost nothing.
 fn rate(
     threads: u64,
     count: u64,
     work: impl Fn(u64, u64) -> anyhow::Result<()> + Sync,
 ) -> anyhow::Result<f64> {
+    let first = FRESH.fetch_add(count, Ordering::Relaxed);
     let start = Instant::now();
     std::thread::scope(|scope| {
         let all: Vec<_> = (0..threads)
             .map(|thread| {
                 let work = &work;
-                scope.spawn(move || (0..count).try_for_each(|number| work(thread, number)))
+                let numbers = first..first + count;
+                scope.spawn(move || numbers.into_iter().try_for_each(|n| work(thread, n)))
             })
             .collect();
         all.into_iter().try_for_each(|one| {
@@ -195,6 +199,80 @@ fn small_patches(
     })
 }
 
+/// 16 bytes of a table of 1 MiB, changed without a sync, and read.
+fn unsynced(args: &Args, rounds: usize, count: u64, report: &mut Report) -> anyhow::Result<()> {
+    let scene = Scene::new(&args.dir, "unsynced")?;
+    let store = scene.create()?;
+    let owner = scene.file("f")?;
+    let mut request = store.request();
+    request.put(&owner, TABLE, &vec![0; TABLE_BYTES as usize])?;
+    request.commit()?;
+    let plain = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(scene.root.join("plain"))?;
+    plain.write_all_at(&vec![0; TABLE_BYTES as usize], 0)?;
+    let written = alternate(
+        rounds,
+        || {
+            rate(1, count, |_, number| {
+                let mut request = store.request();
+                request.patch(
+                    &owner,
+                    TABLE,
+                    place(number),
+                    &number.to_le_bytes().repeat(2),
+                );
+                request.submit()?;
+                Ok(())
+            })
+        },
+        || {
+            rate(1, count, |_, number| {
+                Ok(plain.write_all_at(&number.to_le_bytes().repeat(2), place(number))?)
+            })
+        },
+    )?;
+    store.checkpoint()?;
+    let read = alternate(
+        rounds,
+        || {
+            rate(1, count, |_, number| {
+                Ok(store.read(&owner, TABLE, place(number), &mut [0; 16])?)
+            })
+        },
+        || {
+            rate(1, count, |_, number| {
+                Ok(plain.read_exact_at(&mut [0; 16], place(number))?)
+            })
+        },
+    )?;
+    let cases = [
+        ("patch-16B-submitted", "pwrite", written),
+        ("read-16B-of-1MiB", "pread", read),
+    ];
+    for (case, peer, compared) in cases {
+        report.add(Row {
+            bench: NAME.into(),
+            case: case.into(),
+            metric: "ops_per_s".into(),
+            unit: "/s".into(),
+            better: Better::Higher,
+            ours: compared.ours,
+            peer: compared.peer,
+            peer_name: peer.into(),
+            ratio: compared.ratio,
+            runs: compared.runs,
+            spread: compared.spread,
+            note: "nothing is synced; ours finds the file by its handle and checks a block of \
+                   4 KiB each time, the peer has the file open"
+                .into(),
+        })?;
+    }
+    Ok(())
+}
+
 /// A tiny value on each of two files, durable.
 fn pairs(args: &Args, rounds: usize, count: u64, report: &mut Report) -> anyhow::Result<()> {
     let scene = Scene::new(&args.dir, "pairs")?;
@@ -243,116 +321,4 @@ fn pairs(args: &Args, rounds: usize, count: u64, report: &mut Report) -> anyhow:
         spread: compared.spread,
         note: "both durable when they return; the peer may leave one file changed".into(),
     })
-}
-
-/// What one store took: seconds to fill a file, to open after a crash, to open after a close, and
-/// to check.
-struct Times {
-    fill_per_s: f64,
-    crashed_s: f64,
-    closed_s: f64,
-    check_s: f64,
-}
-
-fn times(dir: &Path, files: u64) -> anyhow::Result<Times> {
-    let scene = Scene::new(dir, "replay")?;
-    let places = Places::real(&scene.root.join("meta"))?;
-    let store = scene.create()?;
-    let mut spread = Vec::new();
-    let start = Instant::now();
-    for number in 0..files {
-        let handle = scene.file(&format!("{number:07x}"))?;
-        let mut request = store.request();
-        request.put(&handle, TABLE, &number.to_le_bytes().repeat(25))?;
-        request.submit()?;
-        if number.is_multiple_of((files / REPLAYED).max(1)) {
-            spread.push(handle);
-        }
-    }
-    store.checkpoint()?;
-    let fill_per_s = files as f64 / start.elapsed().as_secs_f64();
-    for (number, owner) in (0..REPLAYED).zip(spread.iter().cycle()) {
-        let mut request = store.request();
-        request.patch(owner, TABLE, 8, &number.to_le_bytes());
-        request.submit()?;
-    }
-    store.flush()?;
-    drop(store);
-    let open = || -> anyhow::Result<(f64, Store, u64)> {
-        let start = Instant::now();
-        let opened = Store::open(&places, None, Options::default())?;
-        Ok((
-            start.elapsed().as_secs_f64(),
-            opened.store,
-            opened.replay.requests,
-        ))
-    };
-    let (crashed_s, store, requests) = open()?;
-    anyhow::ensure!(requests == REPLAYED, "{requests} requests were replayed");
-    store.close()?;
-    let (closed_s, store, _) = open()?;
-    let start = Instant::now();
-    let checked = store.check()?;
-    anyhow::ensure!(checked.findings.is_empty(), "{:?}", checked.findings);
-    anyhow::ensure!(checked.objects == files, "{} objects", checked.objects);
-    Ok(Times {
-        fill_per_s,
-        crashed_s,
-        closed_s,
-        check_s: start.elapsed().as_secs_f64(),
-    })
-}
-
-fn replay(args: &Args, files: u64, report: &mut Report) -> anyhow::Result<()> {
-    let few = times(&args.dir, FEW_FILES)?;
-    let many = times(&args.dir, files)?;
-    let note = format!(
-        "ours: a store of {files} files; the other side: ours, too, with {FEW_FILES}; {REPLAYED} \
-         requests are replayed"
-    );
-    let rows = [
-        (
-            "new-linked-object",
-            "ops_per_s",
-            "/s",
-            many.fill_per_s,
-            few.fill_per_s,
-        ),
-        (
-            "open-after-a-crash",
-            "time_s",
-            "s",
-            many.crashed_s,
-            few.crashed_s,
-        ),
-        (
-            "open-after-a-close",
-            "time_s",
-            "s",
-            many.closed_s,
-            few.closed_s,
-        ),
-        ("full-check", "time_s", "s", many.check_s, few.check_s),
-    ];
-    for (case, metric, unit, ours, peer) in rows {
-        report.add(Row {
-            bench: NAME.into(),
-            case: case.into(),
-            metric: metric.into(),
-            unit: unit.into(),
-            better: if unit == "s" {
-                Better::Lower
-            } else {
-                Better::Higher
-            },
-            ours,
-            peer: Some(peer),
-            peer_name: format!("{FEW_FILES} files"),
-            ratio: (peer > 0.0).then_some(ours / peer),
-            runs: 1,
-            spread: 0.0,
-            note: note.clone(),
-        })?;
-    }
-    Ok(())
 }

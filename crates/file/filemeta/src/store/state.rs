@@ -2,7 +2,7 @@
 
 use super::medium::Medium;
 use crate::action::Action;
-use crate::block::Block;
+use crate::block::{BLOCK_BYTES, Block};
 use crate::composite::Composite;
 use crate::header::Header;
 use crate::key::{Number, ObjectKey};
@@ -53,6 +53,7 @@ pub(crate) struct Pending {
     pub(crate) first: Sequence,
     pub(crate) last: Sequence,
     pub(crate) actions: Vec<Action>,
+    /// In the journal, and its blocks in memory for readers.
     pub(crate) bytes: usize,
     objects: Vec<ObjectKey>,
     owners: Vec<Handle>,
@@ -161,6 +162,10 @@ impl State {
         last: Sequence,
         bytes: usize,
     ) {
+        // Blocks that an earlier request made are held twice, here and in its shadow, and counted.
+        let blocks = changes.objects.values().flat_map(|s| s.blocks.values());
+        let new = blocks.filter(|block| Arc::strong_count(block) == 1).count();
+        let bytes = bytes + new * BLOCK_BYTES;
         self.queue.push_back(Pending {
             first,
             last,

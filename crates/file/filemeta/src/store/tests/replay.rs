@@ -1,7 +1,7 @@
 //! What an open hands back and what it skips.
 
 use super::history::{ATTRIBUTE, ID, OPTIONS, owners, places, tag};
-use crate::{MetaError, Options, Store};
+use crate::{BLOCK_BYTES, CONTENT_BYTES, MetaError, Options, QUEUED_BYTES_MAX, Store};
 use env::sim::World;
 
 fn reopen(world: &World) -> crate::Opened {
@@ -88,4 +88,30 @@ fn a_request_longer_than_a_segment_is_still_one() {
         let content = opened.store.get(owner, tag(1)).unwrap();
         assert_eq!(content, [index as u8; 60_000]);
     }
+}
+
+#[test]
+fn requests_that_nobody_commits_are_committed_before_their_blocks_fill_the_memory() {
+    let world = World::new(1);
+    let owners = owners(&world);
+    let large = Options {
+        segment_bytes: 1 << 20,
+        journal_bytes: 4 << 20,
+    };
+    let store = Store::create(&places(&world), ID, ATTRIBUTE, large).unwrap();
+    let blocks = (QUEUED_BYTES_MAX / BLOCK_BYTES + 500) as u64;
+    let mut request = store.request();
+    let content = vec![0; blocks as usize * BLOCK_BYTES];
+    request.put(&owners[0], tag(1), &content).unwrap();
+    request.commit().unwrap();
+    let mut most = 0;
+    for block in 0..blocks {
+        let mut request = store.request();
+        request.patch(&owners[0], tag(1), block * CONTENT_BYTES, &[1]);
+        request.submit().unwrap();
+        most = most.max(store.status().queued_requests);
+    }
+    let room = QUEUED_BYTES_MAX / BLOCK_BYTES;
+    assert!(most <= room, "{most} blocks in memory");
+    assert!(most > room / 2, "a block counts once: {most}");
 }
