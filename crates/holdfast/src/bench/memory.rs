@@ -1,6 +1,7 @@
-//! Resident memory of a process, over time.
+//! What a process takes up, over time.
 
 use anyhow::Context as _;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,44 @@ pub(crate) struct Sample {
     pub(crate) at_s: f64,
     /// Resident set in 10^6 bytes.
     pub(crate) resident_mb: f64,
+    /// Open descriptors.
+    pub(crate) descriptors: f64,
+    /// What its own files take up on the disk, in 10^6 bytes.
+    pub(crate) own_files_mb: f64,
+}
+
+/// Whom to watch.
+pub(crate) struct Watched {
+    /// The process.
+    pub(crate) pid: u32,
+    /// Directories of files of its own.
+    pub(crate) own_files: Vec<PathBuf>,
+}
+
+impl Watched {
+    fn sample(&self, at_s: f64) -> anyhow::Result<Sample> {
+        let descriptors = std::fs::read_dir(format!("/proc/{}/fd", self.pid));
+        Ok(Sample {
+            at_s,
+            resident_mb: resident_mb(self.pid)?,
+            descriptors: descriptors.context("the serving process is gone")?.count() as f64,
+            own_files_mb: self.own_files.iter().map(|d| allocated(d)).sum::<u64>() as f64 / 1e6,
+        })
+    }
+}
+
+/// Bytes that the files below a directory take up. What goes while this looks counts nothing.
+fn allocated(directory: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let Ok(entries) = std::fs::read_dir(directory) else {
+        return 0;
+    };
+    let sizes = entries.flatten().map(|entry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => allocated(&entry.path()),
+        Ok(metadata) => metadata.blocks() * 512,
+        Err(_) => 0,
+    });
+    sizes.sum()
 }
 
 /// The resident set of `pid` now, in 10^6 bytes.
@@ -26,10 +65,10 @@ fn parse(status: &str) -> Option<f64> {
     Some(kib * 1024.0 / 1e6)
 }
 
-/// Runs `work` while sampling `pid` every `interval`; gives what `work` gave and the samples, at
+/// Runs `work` while sampling `watched` every `interval`; gives what `work` gave and the samples, at
 /// least two of them (first and last).
 pub(crate) fn during<T>(
-    pid: u32,
+    watched: &Watched,
     interval: Duration,
     work: impl FnOnce() -> anyhow::Result<T>,
 ) -> anyhow::Result<(T, Vec<Sample>)> {
@@ -39,19 +78,13 @@ pub(crate) fn during<T>(
             let start = Instant::now();
             let mut samples = Vec::new();
             loop {
-                samples.push(Sample {
-                    at_s: start.elapsed().as_secs_f64(),
-                    resident_mb: resident_mb(pid)?,
-                });
+                samples.push(watched.sample(start.elapsed().as_secs_f64())?);
                 match done.recv_timeout(interval) {
                     Err(RecvTimeoutError::Timeout) => {}
                     Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
                 }
             }
-            samples.push(Sample {
-                at_s: start.elapsed().as_secs_f64(),
-                resident_mb: resident_mb(pid)?,
-            });
+            samples.push(watched.sample(start.elapsed().as_secs_f64())?);
             Ok(samples)
         });
         let result = work();
@@ -64,33 +97,31 @@ pub(crate) fn during<T>(
     })
 }
 
-/// Largest of the samples.
-pub(crate) fn peak_mb(samples: &[Sample]) -> f64 {
-    samples
-        .iter()
-        .map(|sample| sample.resident_mb)
-        .fold(0.0, f64::max)
+/// Largest value of the samples.
+pub(crate) fn peak(samples: &[Sample], value: impl Fn(&Sample) -> f64) -> f64 {
+    samples.iter().map(value).fold(0.0, f64::max)
 }
 
-/// Slope of the least-squares line through the samples, without the first fifth of the time
-/// (caches fill then), in 10^6 bytes an hour. `None` for fewer than three samples.
-pub(crate) fn growth_mb_per_hour(samples: &[Sample]) -> Option<f64> {
+/// Slope of the least-squares line through one value of the samples, without the first fifth of
+/// the time (caches fill then), per hour. `None` for fewer than three samples.
+pub(crate) fn growth_per_hour(samples: &[Sample], value: impl Fn(&Sample) -> f64) -> Option<f64> {
     let warm_up = samples.last()?.at_s / 5.0;
-    let kept: Vec<&Sample> = samples
+    let kept: Vec<(f64, f64)> = samples
         .iter()
         .filter(|sample| sample.at_s >= warm_up)
+        .map(|sample| (sample.at_s, value(sample)))
         .collect();
     if kept.len() < 3 {
         return None;
     }
     let count = kept.len() as f64;
-    let mean_at = kept.iter().map(|s| s.at_s).sum::<f64>() / count;
-    let mean_size = kept.iter().map(|s| s.resident_mb).sum::<f64>() / count;
+    let mean_at = kept.iter().map(|(at, _)| at).sum::<f64>() / count;
+    let mean = kept.iter().map(|(_, value)| value).sum::<f64>() / count;
     let covariance: f64 = kept
         .iter()
-        .map(|s| (s.at_s - mean_at) * (s.resident_mb - mean_size))
+        .map(|(at, value)| (at - mean_at) * (value - mean))
         .sum();
-    let variance: f64 = kept.iter().map(|s| (s.at_s - mean_at).powi(2)).sum();
+    let variance: f64 = kept.iter().map(|(at, _)| (at - mean_at).powi(2)).sum();
     (variance > 0.0).then(|| covariance / variance * 3600.0)
 }
 
@@ -108,25 +139,37 @@ mod tests {
                 } else {
                     50.0 + mb_per_s * f64::from(second)
                 },
+                descriptors: 7.0,
+                own_files_mb: 1.0,
             })
             .collect()
     }
 
     #[test]
     fn growth_is_the_slope_after_the_warm_up() {
-        assert!((growth_mb_per_hour(&line(0.01)).unwrap() - 36.0).abs() < 0.5);
-        assert!(growth_mb_per_hour(&line(0.0)).unwrap().abs() < 0.5);
-        assert_eq!(growth_mb_per_hour(&line(1.0)[..2]), None);
+        let growth = |samples: &[Sample]| growth_per_hour(samples, |s| s.resident_mb);
+        assert!((growth(&line(0.01)).unwrap() - 36.0).abs() < 0.5);
+        assert!(growth(&line(0.0)).unwrap().abs() < 0.5);
+        assert_eq!(growth(&line(1.0)[..2]), None);
+        assert_eq!(growth_per_hour(&line(1.0), |s| s.descriptors), Some(0.0));
     }
 
     #[test]
     fn sampling_sees_memory_that_the_work_takes() {
-        let (kept, samples) = during(std::process::id(), Duration::from_millis(5), || {
+        let own = tempfile::tempdir().unwrap();
+        let watched = Watched {
+            pid: std::process::id(),
+            own_files: vec![own.path().to_path_buf()],
+        };
+        let (kept, samples) = during(&watched, Duration::from_millis(5), || {
+            std::fs::write(own.path().join("file"), vec![1u8; 1 << 20])?;
             Ok(std::hint::black_box(vec![7u8; 64 << 20]))
         })
         .unwrap();
+        let last = samples.last().unwrap();
+        assert!(last.own_files_mb >= 1.0 && last.descriptors > 2.0);
         assert!(samples.len() >= 2);
-        let growth = peak_mb(&samples) - samples[0].resident_mb;
+        let growth = peak(&samples, |s| s.resident_mb) - samples[0].resident_mb;
         assert!(growth > 30.0, "saw {growth} MB of {}", kept.len());
     }
 

@@ -1,5 +1,6 @@
 //! Our side of a benchmark: the real binary on fresh stores, as a user runs it.
 
+use super::memory::Watched;
 use super::process::{self, Running};
 use anyhow::{Context as _, bail};
 use redundancy::status::Status;
@@ -55,6 +56,15 @@ impl Ours {
     pub(crate) fn pid(&self) -> anyhow::Result<u32> {
         let serving = self.serving.as_ref().context("the mount is down")?;
         Ok(serving.id())
+    }
+
+    /// The serving process and its own files on the stores.
+    pub(crate) fn watched(&self) -> anyhow::Result<Watched> {
+        let system = redundancy::store::local::SYSTEM;
+        Ok(Watched {
+            pid: self.pid()?,
+            own_files: self.stores.iter().map(|store| store.join(system)).collect(),
+        })
     }
 
     /// What `holdfast status --json` says.

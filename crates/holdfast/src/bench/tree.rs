@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -120,18 +120,39 @@ pub(crate) fn create_files(
     Ok(count as f64 / start.elapsed().as_secs_f64())
 }
 
-/// Creates `count` empty files below `root`, a thousand to a directory.
+/// Files of one directory that [`create_empty`] makes.
+const DIRECTORY_FILES: u64 = 1000;
+
+/// Threads of [`create_empty`].
+const CREATORS: usize = 4;
+
+/// Creates `count` empty files below `root`, a thousand to a directory, from several threads.
 pub(crate) fn create_empty(root: &Path, count: u64) -> anyhow::Result<()> {
-    let mut directory = PathBuf::new();
-    for index in 0..count {
-        if index % 1000 == 0 {
+    let next = std::sync::atomic::AtomicU64::new(0);
+    let create = || -> anyhow::Result<()> {
+        loop {
             check_stop()?;
-            directory = root.join(format!("d{}", index / 1000));
+            let number = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let first = number * DIRECTORY_FILES;
+            if first >= count {
+                return Ok(());
+            }
+            let directory = root.join(format!("d{number}"));
             std::fs::create_dir_all(&directory)?;
+            for index in first..count.min(first + DIRECTORY_FILES) {
+                File::create_new(directory.join(format!("f{index}")))?;
+            }
         }
-        File::create_new(directory.join(format!("f{index}")))?;
-    }
-    Ok(())
+    };
+    std::thread::scope(|scope| {
+        let creators: Vec<_> = (0..CREATORS).map(|_| scope.spawn(create)).collect();
+        creators
+            .into_iter()
+            .try_for_each(|creator| match creator.join() {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+    })
 }
 
 #[cfg(test)]

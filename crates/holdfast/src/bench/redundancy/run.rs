@@ -115,7 +115,7 @@ impl<'a> Bench<'a> {
                 else {
                     continue;
                 };
-                if !side.present || (slow && !side.removes_fast && round > 0) {
+                if !side.present || (slow && !side.is_fast && round > 0) {
                     continue;
                 }
                 process::check_stop()?;
@@ -256,8 +256,8 @@ fn aims(rows: &[Row]) -> Vec<(bool, String)> {
 mod tests {
     use super::*;
 
-    fn side(name: &str, present: bool, removes_fast: bool) -> Side {
-        Side::for_test(name, present, removes_fast)
+    fn side(name: &str, present: bool, is_fast: bool) -> Side {
+        Side::for_test(name, present, is_fast)
     }
 
     #[test]

@@ -16,8 +16,8 @@ pub(super) struct Side {
     pub(super) present: bool,
     /// Where the load works.
     pub(super) work: PathBuf,
-    /// Whether thousands of files are removed in seconds, so that a case may tidy up as it goes.
-    pub(super) removes_fast: bool,
+    /// Whether thousands of files are made in seconds, so that slow cases may run in every round.
+    pub(super) is_fast: bool,
     /// Trees whose files share the pages: first what applications see, then the copies.
     pages: Vec<PathBuf>,
 }
@@ -57,18 +57,13 @@ impl Side {
                 name: "glusterfs-replica-2".into(),
                 present: false,
                 work: PathBuf::new(),
-                removes_fast: false,
+                is_fast: false,
                 pages: Vec::new(),
             }),
         }
     }
 
-    fn new(
-        name: String,
-        root: &Path,
-        copies: Vec<PathBuf>,
-        removes_fast: bool,
-    ) -> anyhow::Result<Side> {
+    fn new(name: String, root: &Path, copies: Vec<PathBuf>, is_fast: bool) -> anyhow::Result<Side> {
         let work = root.join(WORK);
         std::fs::create_dir(&work)?;
         let mut pages = vec![work.clone()];
@@ -77,7 +72,7 @@ impl Side {
             name,
             present: true,
             work,
-            removes_fast,
+            is_fast,
             pages,
         })
     }
@@ -101,12 +96,12 @@ impl Side {
 #[cfg(test)]
 impl Side {
     /// A side without a place.
-    pub(super) fn for_test(name: &str, present: bool, removes_fast: bool) -> Side {
+    pub(super) fn for_test(name: &str, present: bool, is_fast: bool) -> Side {
         Side {
             name: name.into(),
             present,
             work: PathBuf::new(),
-            removes_fast,
+            is_fast,
             pages: Vec::new(),
         }
     }
