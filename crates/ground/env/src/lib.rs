@@ -1,15 +1,17 @@
-//! The only door to disk, directory, clock and randomness.
+//! The only door to disk, directory, clock, network and randomness.
 //!
 //! # Promise
 //! A crate that reaches the world through these traits runs unchanged on the real machine
 //! ([`real`]) and on a simulated one (`sim`, behind the feature of that name) that crashes, tears
-//! and rots by seed. One function, [`errno::fault`], decides what an error number means.
+//! and rots by seed, or joins hosts by a network that delays, parts and cuts. One function,
+//! [`errno::fault`], decides what an error number means.
 //!
 //! # What it rests on
 //! Linux system calls through `rustix` (never `std::fs`: under a preloaded library that would
 //! re-enter it), and io_uring for batches where the kernel allows it. [`Disk::sync`] is worth what
 //! the drive's cache flush is worth. A directory that is synced keeps its entries (POSIX `fsync(2)`
-//! on a directory; ext4, xfs and btrfs honour it).
+//! on a directory; ext4, xfs and btrfs honour it). On the network TCP, whose checksum of 16 bits is
+//! the only guard on a [`Stream`]'s bytes: who needs more brings it.
 //!
 //! # Invariants
 //! - bytes lost by a crash <= bytes written since the last sync that succeeded
@@ -18,6 +20,10 @@
 //! - writes and syncs accepted by a handle after a failed sync, or after a write that failed for
 //!   the medium's sake = 0
 //! - requests of a batch under way at once <= [`BATCH_DEPTH`]
+//! - bytes received from a stream = a prefix of the bytes sent, in order; sends accepted after a
+//!   send that failed = 0
+//! - losses of a connection that look like an end = 0; an end says that the peer finished or closed,
+//!   or that its process ended
 //!
 //! # On disk
 //! Nothing of its own: files hold exactly what callers write. While [`Dir::replace`] runs, the new
@@ -25,9 +31,10 @@
 //!
 //! # How it is tested
 //! One contract test-suite runs against the real and the simulated implementation
-//! (`tests/contract.rs`; for batches with deviants that it must find). The crash harness
-//! (`sim::crash`) has a canary: logs with planted bugs that it must find (`tests/canary.rs`), among
-//! them a disk whose batches sync before they write.
+//! (`tests/contract.rs` for disks and batches, `tests/network.rs` for the network), with deviants
+//! that it must find. The crash harness (`sim::crash`) has a canary: logs with planted bugs
+//! that it must find (`tests/canary.rs`), among them a disk whose batches sync before they write. So
+//! have the faults of the network: protocols that go wrong when a connection is cut.
 //!
 //! ```
 //! # use holdfast_env as env;
@@ -48,6 +55,7 @@ pub mod batch;
 pub mod descriptors;
 pub mod errno;
 pub mod handle;
+pub mod net;
 pub mod real;
 #[cfg(feature = "sim")]
 pub mod sim;
@@ -63,6 +71,7 @@ mod wall;
 pub use batch::{BATCH_DEPTH, Request};
 pub use clock::{Clock, Moment};
 pub use files::{Files, Lock};
+pub use net::{Address, Listener, Net, Stream, Task};
 pub use rng::Rng;
 pub use wall::{WallTime, wall_time};
 
