@@ -7,6 +7,9 @@ use std::time::Duration;
 pub struct Moment(pub u64);
 
 impl Moment {
+    /// The deadline of who would wait for ever.
+    pub const NEVER: Moment = Moment(u64::MAX);
+
     /// The moment `duration` later; the last there is where that would be past it.
     #[must_use]
     pub fn after(self, duration: Duration) -> Moment {

@@ -1,19 +1,29 @@
-//! The only door to disk, directory, clock and randomness.
+//! The only door to disk, directory, clock, network and randomness.
 //!
 //! # Promise
 //! A crate that reaches the world through these traits runs unchanged on the real machine
 //! ([`real`]) and on a simulated one (`sim`, behind the feature of that name) that crashes, tears
-//! and rots by seed. One function, [`errno::fault`], decides what an error number means.
+//! and rots by seed, or joins hosts by a network that delays, parts and cuts. One function,
+//! [`errno::fault`], decides what an error number means.
 //!
 //! # What it rests on
 //! Linux system calls through `rustix` (never `std::fs`: under a preloaded library that would
-//! re-enter it). [`Disk::sync`] is worth what the drive's cache flush is worth. A directory that
-//! is synced keeps its entries (POSIX `fsync(2)` on a directory; ext4, xfs and btrfs honour it).
+//! re-enter it), and io_uring for batches where the kernel allows it. [`Disk::sync`] is worth what
+//! the drive's cache flush is worth. A directory that is synced keeps its entries (POSIX `fsync(2)`
+//! on a directory; ext4, xfs and btrfs honour it). On the network TCP, whose checksum of 16 bits is
+//! the only guard on a [`Stream`]'s bytes: who needs more brings it.
 //!
 //! # Invariants
 //! - bytes lost by a crash <= bytes written since the last sync that succeeded
 //! - a crash tears at multiples of 512 bytes <= 4096, the alignment of durable writes
 //! - retries of a failed sync = 0; a write or sync that failed is never repeated here
+//! - writes and syncs accepted by a handle after a failed sync, or after a write that failed for
+//!   the medium's sake = 0
+//! - requests of a batch under way at once <= [`BATCH_DEPTH`]
+//! - bytes received from a stream = a prefix of the bytes sent, in order; sends accepted after a
+//!   send that failed = 0
+//! - losses of a connection that look like an end = 0; an end says that the peer finished or closed,
+//!   or that its process ended
 //!
 //! # On disk
 //! Nothing of its own: files hold exactly what callers write. While [`Dir::replace`] runs, the new
@@ -21,8 +31,10 @@
 //!
 //! # How it is tested
 //! One contract test-suite runs against the real and the simulated implementation
-//! (`tests/contract.rs`). The crash harness (`sim::crash`) has a canary: logs with planted bugs
-//! that it must find (`tests/canary.rs`).
+//! (`tests/contract.rs` for disks and batches, `tests/network.rs` for the network), with deviants
+//! that it must find. The crash harness (`sim::crash`) has a canary: logs with planted bugs
+//! that it must find (`tests/canary.rs`), among them a disk whose batches sync before they write. So
+//! have the faults of the network: protocols that go wrong when a connection is cut.
 //!
 //! ```
 //! # use holdfast_env as env;
@@ -39,9 +51,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod batch;
 pub mod descriptors;
 pub mod errno;
 pub mod handle;
+pub mod net;
 pub mod real;
 #[cfg(feature = "sim")]
 pub mod sim;
@@ -50,11 +64,14 @@ pub mod writeback;
 
 mod clock;
 mod files;
+mod poison;
 mod rng;
 mod wall;
 
+pub use batch::{BATCH_DEPTH, Request};
 pub use clock::{Clock, Moment};
 pub use files::{Files, Lock};
+pub use net::{Address, Listener, Net, Stream, Task};
 pub use rng::Rng;
 pub use wall::{WallTime, wall_time};
 
@@ -64,6 +81,12 @@ use std::sync::Arc;
 pub type Result<T> = core::result::Result<T, errno::Errno>;
 
 /// A file or device of fixed or growing length, addressed by position. All calls block.
+///
+/// After a failed sync, or a write that failed for the medium's sake
+/// ([`Fault::Medium`](errno::Fault::Medium)), the handle is poisoned: it goes on reading and refuses
+/// the rest with the error of that failure. The kernel may have dropped the pages that it could not
+/// write (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020), so a later
+/// success would mean nothing.
 #[expect(
     clippy::len_without_is_empty,
     reason = "the length costs a system call that may fail; nobody asks only for emptiness"
@@ -80,6 +103,25 @@ pub trait Disk: Send + Sync {
     fn sync(&self) -> Result<()>;
     /// Frees a range; it reads as zeros or as before.
     fn discard(&self, offset: u64, length: u64) -> Result<()>;
+
+    /// Runs a batch and returns when all of it is complete, with one result per request, at the
+    /// request's position.
+    ///
+    /// Between two syncs, requests run and complete in any order and at the same time, at most
+    /// [`BATCH_DEPTH`] at once: of writes that overlap either may win, a read may see a write
+    /// beside it or not, and a crash keeps any subset of the writes that no sync covers. A
+    /// [`Request::Sync`] is a barrier: it begins when every request before it in the batch is
+    /// complete, it covers all their writes that succeeded, and what stands after it begins when
+    /// it has ended.
+    ///
+    /// One request's error stops no other, but for a poisoned handle: requests to write or sync
+    /// that had not begun get the error that poisoned it. So a sync that succeeds
+    /// says that no write before it failed for the medium's sake.
+    ///
+    /// The provided method runs the requests one after the other.
+    fn submit(&self, batch: &mut [Request<'_>]) -> Vec<Result<()>> {
+        batch::one_by_one(self, batch)
+    }
 }
 
 /// How to open a file of a [`Dir`].

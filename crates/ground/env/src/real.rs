@@ -5,11 +5,15 @@ mod clock;
 mod dir;
 mod disk;
 mod files;
+mod net;
+mod ring;
 
 pub use clock::RealClock;
 pub use dir::RealDir;
 pub use disk::RealDisk;
 pub use files::RealFiles;
+pub use net::RealNet;
+pub use ring::batches_use_io_uring;
 
 use crate::Result;
 use crate::errno::Errno;

@@ -2,7 +2,8 @@
 //!
 //! What the implementation on the real machine promises holds here too, and not a bit more: at
 //! [`World::crash`] what was not synced is kept, lost, or torn at 512 bytes, each as the seed
-//! says. [`Trouble`] plans faults, [`crash`] enumerates all crashes of a workload.
+//! says. [`Trouble`] plans faults, [`crash`] enumerates all crashes of a workload. [`Network`] joins
+//! hosts.
 //!
 //! ```
 //! # use holdfast_env as env;
@@ -23,11 +24,13 @@ mod file;
 mod files;
 mod handle;
 mod image;
+pub mod network;
 mod trouble;
 mod world;
 
 pub use files::SimFiles;
 pub use handle::{SimDir, SimDisk};
+pub use network::Network;
 pub use trouble::{Effect, Operation, Trouble};
 pub use world::{SimClock, World};
 

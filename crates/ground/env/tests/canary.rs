@@ -3,7 +3,7 @@
 
 use holdfast_env::sim::World;
 use holdfast_env::sim::crash::{Failure, Options, Report, search};
-use holdfast_env::{Dir, Disk, Open};
+use holdfast_env::{Dir, Disk, Open, Request};
 use std::sync::Arc;
 
 const SLOT_BYTES: u64 = 1536;
@@ -157,4 +157,101 @@ fn a_failure_replays_from_what_it_printed() {
         options.only = Some((failure.cut, failure.sample));
         assert_eq!(run_with(bug, &options).unwrap_err(), failure);
     }
+}
+
+/// A disk whose batches run their syncs before the writes that these should cover.
+struct Uncovered(Arc<dyn Disk>);
+
+impl Disk for Uncovered {
+    fn len(&self) -> holdfast_env::Result<u64> {
+        self.0.len()
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> holdfast_env::Result<()> {
+        self.0.read_at(offset, buffer)
+    }
+    fn write_at(&self, offset: u64, data: &[u8]) -> holdfast_env::Result<()> {
+        self.0.write_at(offset, data)
+    }
+    fn sync(&self) -> holdfast_env::Result<()> {
+        self.0.sync()
+    }
+    fn discard(&self, offset: u64, length: u64) -> holdfast_env::Result<()> {
+        self.0.discard(offset, length)
+    }
+    fn submit(&self, batch: &mut [Request<'_>]) -> Vec<holdfast_env::Result<()>> {
+        batch.sort_by_key(|request| !matches!(request, Request::Sync));
+        self.0.submit(batch)
+    }
+}
+
+/// Two records a batch and behind them their count, which may reach the medium only after them:
+/// that takes the sync in the middle.
+fn run_batches(uncovered: bool, middle_sync: bool) -> Result<Report, Failure> {
+    const COUNT_AT: u64 = SLOTS * SLOT_BYTES;
+    let workload = |world: &World, done: &holdfast_env::sim::crash::Notes<u8>| {
+        let dir = world.dir("d");
+        let disk = dir.open("log", Open::Create(COUNT_AT + 512)).unwrap();
+        dir.sync().unwrap();
+        let disk: Arc<dyn Disk> = if uncovered {
+            Arc::new(Uncovered(disk))
+        } else {
+            disk
+        };
+        for number in (1..=SLOTS as u8).step_by(2) {
+            let records = [number, number + 1].map(|number| [number; SLOT_BYTES as usize]);
+            let count = [number + 1; 1];
+            let offset = (u64::from(number) - 1) * SLOT_BYTES;
+            let mut batch = vec![
+                Request::Write {
+                    offset: offset + SLOT_BYTES,
+                    data: &records[1],
+                },
+                Request::Write {
+                    offset,
+                    data: &records[0],
+                },
+            ];
+            if middle_sync {
+                batch.push(Request::Sync);
+            }
+            batch.push(Request::Write {
+                offset: COUNT_AT,
+                data: &count,
+            });
+            batch.push(Request::Sync);
+            assert!(disk.submit(&mut batch).iter().all(Result::is_ok));
+            done.note(number + 1);
+        }
+    };
+    search(&Options::new(0xba7c), workload, |world, done| {
+        let Ok(content) = world.dir("d").read("log") else {
+            return done.last().map_or(Ok(()), |_| Err("no log".to_owned()));
+        };
+        let count = content.get(COUNT_AT as usize).copied().unwrap_or(0);
+        let committed = done.last().copied().unwrap_or(0);
+        if count < committed {
+            return Err(format!("{committed} committed, {count} counted"));
+        }
+        let slots = content.chunks(SLOT_BYTES as usize).take(count.into());
+        for (index, record) in slots.enumerate() {
+            if record.iter().any(|byte| usize::from(*byte) != index + 1) {
+                return Err(format!("record {} is not whole", index + 1));
+            }
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_log_that_writes_in_batches_passes() {
+    let report = run_batches(false, true).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(report.events > 20 && report.images > 60, "{report:?}");
+}
+
+#[test]
+fn a_batch_whose_sync_does_not_cover_its_writes_is_found() {
+    let failure = run_batches(true, true).expect_err("syncs before writes");
+    println!("{failure}");
+    let failure = run_batches(false, false).expect_err("trusts the order without a sync");
+    println!("{failure}");
 }

@@ -9,6 +9,9 @@ use holdfast_env::{Clock, Dir, Files, Open};
 use std::sync::Arc;
 use std::time::Duration;
 
+#[path = "contract/batch.rs"]
+mod batch;
+
 type Case = fn(Arc<dyn Dir>);
 
 const CASES: &[(&str, Case)] = &[
@@ -69,7 +72,7 @@ fn the_simulated_files_keep_the_contract() {
 
 #[test]
 fn the_real_directory_keeps_the_contract() {
-    for (name, case) in CASES {
+    for (name, case) in CASES.iter().chain(batch::CASES) {
         println!("{name}");
         let home = tempfile::tempdir().unwrap();
         case(Arc::new(RealDir::open(home.path()).unwrap()));
@@ -79,7 +82,7 @@ fn the_real_directory_keeps_the_contract() {
 #[test]
 fn a_directory_in_memory_keeps_the_contract() {
     // tmpfs, where direct I/O is refused on older kernels.
-    for (name, case) in CASES {
+    for (name, case) in CASES.iter().chain(batch::CASES) {
         println!("{name}");
         let home = tempfile::tempdir_in("/dev/shm").unwrap();
         case(Arc::new(RealDir::open(home.path()).unwrap()));
@@ -88,7 +91,7 @@ fn a_directory_in_memory_keeps_the_contract() {
 
 #[test]
 fn the_simulated_directory_keeps_the_contract() {
-    for (name, case) in CASES {
+    for (name, case) in CASES.iter().chain(batch::CASES) {
         println!("{name}");
         case(World::new(1).dir("store"));
     }

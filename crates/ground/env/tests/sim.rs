@@ -2,7 +2,7 @@
 
 use holdfast_env::errno::Errno;
 use holdfast_env::sim::{Effect, Operation, SECTOR_BYTES, Trouble, World};
-use holdfast_env::{Clock, Dir, Disk, Open};
+use holdfast_env::{Clock, Dir, Disk, Open, Request};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -94,6 +94,8 @@ fn a_failed_sync_may_lose_data_that_a_later_sync_reports_as_safe() {
         disk.write_at(0, &[1; 4096]).unwrap();
         world.plan(Trouble::new(Operation::Sync, Effect::Fail(Errno::IO)));
         assert_eq!(disk.sync(), Err(Errno::IO));
+        assert_eq!(disk.sync(), Err(Errno::IO), "the handle is poisoned");
+        let disk = world.disk("disk", 4096);
         disk.sync().unwrap();
         let mut bytes = [0; 4096];
         disk.read_at(0, &mut bytes).unwrap();
@@ -120,6 +122,8 @@ fn planned_faults_strike_where_and_when_they_were_planned() {
     disk.write_at(0, &[1; 10]).unwrap();
     other.write_at(0, &[1; 10]).unwrap();
     assert_eq!(disk.write_at(0, &[2; 10]), Err(Errno::IO));
+    assert_eq!(disk.write_at(0, &[2; 10]), Err(Errno::IO), "poisoned");
+    let disk = dir.open("data", Open::Write).unwrap();
     disk.write_at(0, &[3; 10]).unwrap();
 
     world.plan(Trouble::new(Operation::Write, Effect::Misdirect(512)));
@@ -158,16 +162,19 @@ fn a_full_a_read_only_and_an_absent_store_say_so() {
 
     world.set_read_only(true);
     assert_eq!(disk.write_at(0, b"x"), Err(Errno::ROFS));
+    assert_eq!(disk.sync(), Err(Errno::ROFS), "poisoned");
     assert_eq!(dir.remove("f"), Err(Errno::ROFS));
     assert_eq!(dir.open("f", Open::Write).err(), Some(Errno::ROFS));
     dir.open("f", Open::Read).unwrap();
     assert_eq!(dir.read("f").unwrap(), vec![1; 8000]);
     world.set_read_only(false);
 
+    let disk = dir.open("f", Open::Write).unwrap();
     world.set_present("d", false);
     assert_eq!(dir.read("f"), Err(Errno::NODEV));
     assert_eq!(disk.sync(), Err(Errno::NODEV));
     world.set_present("d", true);
+    let disk = dir.open("f", Open::Write).unwrap();
     disk.sync().unwrap();
 
     world.kill();
@@ -218,4 +225,88 @@ fn a_file_has_room_for_so_many_bytes_of_attributes() {
     assert_eq!(full, Err(Errno::NOSPC));
     let full = files.set_attribute(&handle, c"trusted.b", b"");
     assert_eq!(full, Err(Errno::NOSPC));
+}
+
+fn write(offset: u64, data: &[u8]) -> Request<'_> {
+    Request::Write { offset, data }
+}
+
+#[test]
+fn a_crash_keeps_any_subset_of_a_batch_that_no_sync_covers() {
+    let mut outcomes = BTreeSet::new();
+    for seed in 0..200 {
+        let world = World::new(seed);
+        let disk = world.disk("disk", 2048);
+        let results = disk.submit(&mut [
+            write(0, &[1; 512]),
+            Request::Sync,
+            write(512, &[2; 512]),
+            write(1024, &[3; 512]),
+            write(1536, &[4; 512]),
+        ]);
+        assert_eq!(results, [Ok(()); 5]);
+        world.crash();
+        let mut bytes = [0; 2048];
+        world.disk("disk", 2048).read_at(0, &mut bytes).unwrap();
+        assert_eq!(bytes[0], 1, "the sync covers the first");
+        outcomes.insert([bytes[512], bytes[1024], bytes[1536]]);
+    }
+    assert_eq!(outcomes.len(), 8, "{outcomes:?}");
+}
+
+#[test]
+fn writes_of_a_batch_that_overlap_win_in_either_order_by_seed() {
+    let winner = |seed| {
+        let disk = World::new(seed).disk("disk", 512);
+        disk.submit(&mut [write(0, &[1; 512]), write(0, &[2; 512])]);
+        let mut bytes = [0; 512];
+        disk.read_at(0, &mut bytes).unwrap();
+        bytes[0]
+    };
+    let winners: BTreeSet<u8> = (0..20).map(winner).collect();
+    assert_eq!(winners.len(), 2);
+    assert_eq!(winner(7), winner(7));
+}
+
+#[test]
+fn durable_writes_of_a_batch_are_there_once_it_has_returned() {
+    for seed in 0..50 {
+        let world = World::new(seed);
+        let dir = world.dir("d");
+        dir.open("f", Open::Create(8192)).unwrap();
+        dir.sync().unwrap();
+        let disk = dir.open("f", Open::WriteDurable).unwrap();
+        let results = disk.submit(&mut [write(0, &[1; 4096]), write(4096, &[2; 4096])]);
+        assert_eq!(results, [Ok(()); 2]);
+        world.crash();
+        let content = world.dir("d").read("f").unwrap();
+        assert_eq!((content[4095], content[8191]), (1, 2));
+    }
+}
+
+#[test]
+fn after_a_failed_write_a_batch_syncs_no_more_and_reads_on() {
+    let world = World::new(5);
+    let disk = world.disk("disk", 4096);
+    world.plan(Trouble::new(Operation::Write, Effect::Fail(Errno::IO)).after(1));
+    let mut bytes = [0; 512];
+    let results = disk.submit(&mut [
+        write(0, &[1; 512]),
+        Request::Sync,
+        write(512, &[2; 512]),
+        Request::Sync,
+        write(1024, &[3; 512]),
+        Request::Read {
+            offset: 0,
+            buffer: &mut bytes,
+        },
+    ]);
+    let failed = Err(Errno::IO);
+    assert_eq!(results, [Ok(()), Ok(()), failed, failed, failed, Ok(())]);
+    assert_eq!(bytes, [1; 512]);
+    assert_eq!(disk.sync(), failed);
+    assert_eq!(disk.discard(0, 512), failed);
+    world.calm();
+    assert_eq!(disk.write_at(0, b"x"), failed, "recovery decides, not time");
+    world.disk("disk", 4096).write_at(0, b"x").unwrap();
 }

@@ -1,11 +1,14 @@
 //! An open file or block device.
 
 use super::aligned::{ALIGNMENT, AlignedBuffer, is_aligned};
+use super::ring::{self, Target};
 use super::uninterrupted;
+use crate::batch::{Request, in_phases, one_by_one};
 use crate::errno::Errno;
+use crate::poison::Poison;
 use crate::{Disk, Result};
 use rustix::fs::{FallocateFlags, FileType, SeekFrom};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Mutex;
 
 /// Bytes of the bounce buffer; longer unaligned writes go in several pieces.
@@ -15,6 +18,7 @@ const BOUNCE_BYTES: usize = 1 << 20;
 pub struct RealDisk {
     file: OwnedFd,
     direct: Option<Direct>,
+    poison: Poison,
 }
 
 /// The second handle of a disk that was opened for durable writes.
@@ -26,7 +30,11 @@ struct Direct {
 impl RealDisk {
     /// Wraps an open file or block device; whether it reads or writes is as it was opened.
     pub fn from_fd(file: OwnedFd) -> RealDisk {
-        RealDisk { file, direct: None }
+        RealDisk {
+            file,
+            direct: None,
+            poison: Poison::default(),
+        }
     }
 
     /// `file` for reads and unaligned writes (O_DSYNC), `direct` for aligned writes
@@ -36,7 +44,40 @@ impl RealDisk {
             file,
             bounce: Mutex::new(None),
         });
-        RealDisk { file, direct }
+        RealDisk {
+            file,
+            direct,
+            poison: Poison::default(),
+        }
+    }
+
+    /// The handle for direct writes, where this range may go that way.
+    fn direct_for(&self, offset: u64, data: &[u8]) -> Option<&Direct> {
+        let whole = offset.is_multiple_of(ALIGNMENT as u64) && data.len().is_multiple_of(ALIGNMENT);
+        self.direct.as_ref().filter(|_| whole)
+    }
+
+    /// Runs requests without syncs among them, through the ring if there is one.
+    fn run_phase(&self, phase: &mut [Request<'_>]) -> Vec<Result<()>> {
+        // One request gains nothing from the ring.
+        if phase.len() < 2 {
+            return one_by_one(self, phase);
+        }
+        let target = |request: &Request<'_>| match request {
+            Request::Write { offset, data } => match self.direct_for(*offset, data) {
+                Some(direct) if is_aligned(data) => Target::Ring(direct.file.as_fd()),
+                // It needs the bounce buffer, which is one.
+                Some(_) => Target::Aside,
+                None => Target::Ring(self.file.as_fd()),
+            },
+            _ => Target::Ring(self.file.as_fd()),
+        };
+        ring::run(&self.poison, phase, target, |request| {
+            // Never more than the one request.
+            one_by_one(self, std::slice::from_mut(request))
+                .pop()
+                .unwrap_or(Err(Errno::INVAL))
+        })
     }
 }
 
@@ -62,27 +103,33 @@ impl Disk for RealDisk {
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
-        let whole = offset.is_multiple_of(ALIGNMENT as u64) && data.len().is_multiple_of(ALIGNMENT);
-        match &self.direct {
-            Some(direct) if whole => direct.write_at(offset, data),
-            _ => write_all(&self.file, offset, data),
-        }
+        self.poison.check()?;
+        self.poison.written(match self.direct_for(offset, data) {
+            Some(direct) => direct.write_at(offset, data),
+            None => write_all(&self.file, offset, data),
+        })
     }
 
     fn sync(&self) -> Result<()> {
-        rustix::fs::fdatasync(&self.file)
+        self.poison.check()?;
+        self.poison.synced(rustix::fs::fdatasync(&self.file))
     }
 
     fn discard(&self, offset: u64, length: u64) -> Result<()> {
         if length == 0 {
             return Ok(());
         }
+        self.poison.check()?;
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match uninterrupted(|| rustix::fs::fallocate(&self.file, flags, offset, length)) {
             // To keep the range as it was is allowed, so a file system without holes is fine.
             Err(Errno::OPNOTSUPP) => Ok(()),
-            answer => answer,
+            answer => self.poison.written(answer),
         }
+    }
+
+    fn submit(&self, batch: &mut [Request<'_>]) -> Vec<Result<()>> {
+        in_phases(batch, |phase| self.run_phase(phase), || self.sync())
     }
 }
 
@@ -113,4 +160,28 @@ pub(super) fn write_all(file: &OwnedFd, offset: u64, data: &[u8]) -> Result<()> 
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_sync_poisons_the_handle() {
+        // A pipe cannot be synced (fsync(2), EINVAL), but could be written.
+        let (_reader, writer) = std::io::pipe().expect("a pipe");
+        let disk = RealDisk::from_fd(writer.into());
+        let failed = Err(Errno::INVAL);
+        assert_eq!(disk.sync(), failed);
+        assert_eq!(disk.poison.check(), failed);
+        let write = || Request::Write {
+            offset: 0,
+            data: b"x",
+        };
+        assert_eq!(
+            disk.submit(&mut [write(), write(), Request::Sync]),
+            [failed; 3]
+        );
+        assert_eq!(disk.discard(0, 1), failed);
+    }
 }

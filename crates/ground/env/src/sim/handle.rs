@@ -3,10 +3,14 @@
 use super::image::{Event, Inode};
 use super::trouble::{Effect, Operation};
 use super::world::{Machine, World};
+use crate::batch::{Request, in_phases};
 use crate::errno::Errno;
 use crate::handle::Handle;
+use crate::poison::Poison;
 use crate::{Dir, Disk, Lock, Open, Result};
 use std::sync::{Arc, MutexGuard};
+
+mod batch;
 
 /// A directory of a [`World`].
 pub struct SimDir {
@@ -48,6 +52,7 @@ impl SimDir {
             life: self.life,
             how,
             grows: true,
+            poison: Poison::default(),
         })
     }
 
@@ -248,6 +253,15 @@ pub struct SimDisk {
     how: Open,
     /// Whether a write past the end makes it longer.
     grows: bool,
+    poison: Poison,
+}
+
+/// When a durable write becomes durable.
+enum Durable<'a> {
+    /// When it returns.
+    Now,
+    /// When the list of ranges (offset, length) is flushed.
+    Later(&'a mut Vec<(usize, usize)>),
 }
 
 impl SimDisk {
@@ -261,6 +275,7 @@ impl SimDisk {
             life,
             how: Open::Write,
             grows: false,
+            poison: Poison::default(),
         }
     }
 
@@ -286,6 +301,64 @@ impl SimDisk {
                 self.emit_write(machine, at, piece);
             }
         }
+    }
+
+    fn write(&self, offset: u64, data: &[u8], durable: Durable<'_>) -> Result<()> {
+        self.poison.check()?;
+        self.poison.written(self.try_write(offset, data, durable))
+    }
+
+    fn try_write(&self, offset: u64, data: &[u8], durable: Durable<'_>) -> Result<()> {
+        self.check_writable()?;
+        let (mut machine, effect) = self.begin(Operation::Write)?;
+        let length = machine.image.content(self.inode).map_or(0, Vec::len);
+        let start = usize::try_from(offset).map_err(|_| Errno::FBIG)?;
+        let end = start.checked_add(data.len()).ok_or(Errno::FBIG)?;
+        if data.is_empty() {
+            return Ok(());
+        }
+        if end > length && !self.grows {
+            return Err(Errno::NOSPC);
+        }
+        let mut at = start;
+        match effect {
+            Some(Effect::Fail(errno)) => {
+                self.write_some(&mut machine, start, data);
+                return Err(errno);
+            }
+            Some(Effect::Lose) => return Ok(()),
+            Some(Effect::Misdirect(bytes)) => {
+                // It lands on the medium of this file, never past its end.
+                let last = length.saturating_sub(data.len());
+                at = start.saturating_add_signed(bytes as isize).min(last);
+            }
+            _ => {}
+        }
+        machine.reserve(end.saturating_sub(length))?;
+        self.emit_write(&mut machine, at, data);
+        if self.how == Open::WriteDurable {
+            match durable {
+                Durable::Now => machine.emit(Event::Flush {
+                    inode: self.inode,
+                    offset: at,
+                    bytes: data.len(),
+                }),
+                Durable::Later(ranges) => ranges.push((at, data.len())),
+            }
+        }
+        Ok(())
+    }
+
+    fn try_sync(&self) -> Result<()> {
+        let (mut machine, effect) = self.begin(Operation::Sync)?;
+        let inode = self.inode;
+        if let Some(errno) = failure(effect) {
+            let seed = machine.rng.next_u64();
+            machine.emit(Event::FailSync { inode, seed });
+            return Err(errno);
+        }
+        machine.emit(Event::Sync { inode });
+        Ok(())
     }
 
     fn emit_write(&self, machine: &mut Machine, offset: usize, data: &[u8]) {
@@ -316,57 +389,17 @@ impl Disk for SimDisk {
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
-        self.check_writable()?;
-        let (mut machine, effect) = self.begin(Operation::Write)?;
-        let length = machine.image.content(self.inode).map_or(0, Vec::len);
-        let start = usize::try_from(offset).map_err(|_| Errno::FBIG)?;
-        let end = start.checked_add(data.len()).ok_or(Errno::FBIG)?;
-        if data.is_empty() {
-            return Ok(());
-        }
-        if end > length && !self.grows {
-            return Err(Errno::NOSPC);
-        }
-        let mut at = start;
-        match effect {
-            Some(Effect::Fail(errno)) => {
-                self.write_some(&mut machine, start, data);
-                return Err(errno);
-            }
-            Some(Effect::Lose) => return Ok(()),
-            Some(Effect::Misdirect(bytes)) => {
-                // It lands on the medium of this file, never past its end.
-                let last = length.saturating_sub(data.len());
-                at = start.saturating_add_signed(bytes as isize).min(last);
-            }
-            _ => {}
-        }
-        machine.reserve(end.saturating_sub(length))?;
-        self.emit_write(&mut machine, at, data);
-        if self.how == Open::WriteDurable {
-            machine.emit(Event::Flush {
-                inode: self.inode,
-                offset: at,
-                bytes: data.len(),
-            });
-        }
-        Ok(())
+        self.write(offset, data, Durable::Now)
     }
 
     fn sync(&self) -> Result<()> {
-        let (mut machine, effect) = self.begin(Operation::Sync)?;
-        let inode = self.inode;
-        if let Some(errno) = failure(effect) {
-            let seed = machine.rng.next_u64();
-            machine.emit(Event::FailSync { inode, seed });
-            return Err(errno);
-        }
-        machine.emit(Event::Sync { inode });
-        Ok(())
+        self.poison.check()?;
+        self.poison.synced(self.try_sync())
     }
 
     fn discard(&self, offset: u64, length: u64) -> Result<()> {
         self.check_writable()?;
+        self.poison.check()?;
         let (machine, effect) = self.begin(Operation::Discard)?;
         failure(effect).map_or(Ok(()), Err)?;
         let size = machine.image.content(self.inode).map_or(0, Vec::len) as u64;
@@ -377,5 +410,9 @@ impl Disk for SimDisk {
             Ok(0) | Err(_) => Ok(()),
             Ok(count) => self.write_at(offset, &vec![0; count]),
         }
+    }
+
+    fn submit(&self, batch: &mut [Request<'_>]) -> Vec<Result<()>> {
+        in_phases(batch, |phase| self.run_phase(phase), || self.sync())
     }
 }
