@@ -61,7 +61,10 @@ pub fn run(in_force: &InForce, runtime: &Path) -> Outcome<()> {
     });
     let server = Server::start(listener, engine.clone(), on_down)?;
     let status = engine.status();
-    screen::print(&report::text(&status, &plan.notes))?;
+    let mut notes = plan.notes;
+    let asked = (!in_force.is_default("copies")).then_some(config.copies);
+    notes.extend(report::unheeded(asked, &config.without, &status));
+    screen::print(&report::text(&status, &notes))?;
     notify::ready(&report::line(&status));
     let outcome = serve(engine.as_ref(), &woken, &config.mount);
     server.stop();

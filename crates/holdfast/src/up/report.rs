@@ -2,7 +2,29 @@
 
 use crate::status::table;
 use crate::units::{bytes, shorten};
-use redundancy::status::Status;
+use redundancy::status::{Status, StoreState};
+
+/// What was asked for and is not done: the set is older than the wish.
+pub(super) fn unheeded(copies: Option<u8>, without: &[u8], status: &Status) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(copies) = copies.filter(|copies| *copies != status.copies) {
+        notes.push(format!(
+            "copies = {copies} was asked for, but this set was made to keep {} of each file, and \
+             does",
+            status.copies
+        ));
+    }
+    for index in without {
+        match status.stores.get(usize::from(*index)) {
+            None => notes.push(format!("--without {index}: the set has no store {index}")),
+            Some(store) if store.state == StoreState::InSync => notes.push(format!(
+                "--without {index}: store {index} is there, and takes part"
+            )),
+            Some(_) => {}
+        }
+    }
+    notes
+}
 
 /// The start-up report.
 pub(super) fn text(status: &Status, notes: &[String]) -> String {

@@ -20,6 +20,16 @@ fn the_report_of_a_start() {
 }
 
 #[test]
+fn wishes_that_the_set_does_not_follow_are_named() {
+    let status = double::status();
+    let kept = status.copies;
+    assert!(report::unheeded(None, &[], &status).is_empty());
+    assert!(report::unheeded(Some(kept), &[], &status).is_empty());
+    let notes = report::unheeded(Some(kept + 1), &[0, 9], &status);
+    insta::assert_snapshot!(notes.join("\n"));
+}
+
+#[test]
 fn a_signal_stops_even_a_busy_mount() {
     let (engine, wake, woken) = double();
     *engine.busy.lock() = true;
