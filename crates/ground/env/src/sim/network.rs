@@ -8,8 +8,9 @@
 //! Threads that [`Net::spawn`](crate::Net::spawn) starts run one at a time; the seed picks who goes
 //! on when one waits, and the clock moves only when all do. So a run follows from the seed, and a
 //! deadline of hours costs nothing. It works as long as nobody waits outside of this crate: a thread
-//! must not hold a lock that another wants while it is in a call. A host's disks are those of a
-//! [`World`](super::World) of its own, whose clock is not this one.
+//! must not hold a lock that another wants while it is in a call, and who asks again and again without
+//! waiting lets no time pass. A host's disks are those of a [`World`](super::World) of its own, whose
+//! clock is not this one.
 //!
 //! ```
 //! # use holdfast_env as env;

@@ -156,6 +156,9 @@ fn crashed(network: &Network, place: &Place) {
     assert_eq!(lost, Err(Errno::CONNRESET));
     let late = listens_only.receive(&mut [0; 8], place.soon());
     assert_eq!(late, Err(Errno::TIMEDOUT), "it never asks");
+    listens_only.finish().unwrap();
+    let lost = listens_only.receive(&mut [0; 8], place.soon());
+    assert_eq!(lost, Err(Errno::CONNRESET), "its goodbye is not understood");
     assert_eq!(right.send(b"x", place.soon()), Err(Errno::NODEV));
     again.listen(listener.address()).unwrap();
 }
@@ -225,6 +228,27 @@ fn the_same_seed_gives_the_same_history_and_another_seed_another() {
     for outcome in ["[0, 0", "ConnectionReset", "TimedOut"] {
         assert!(text.contains(outcome), "no seed shows {outcome}");
     }
+}
+
+#[test]
+fn threads_take_their_turns_in_any_order_by_seed() {
+    let order = |seed| {
+        let network = Network::new(seed);
+        let host = network.host("host");
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let start = |number: u8| {
+            let order = order.clone();
+            let work = move || order.lock().unwrap().push(number);
+            host.spawn("thread", Box::new(work)).unwrap()
+        };
+        for task in [start(1), start(2), start(3)] {
+            task.join().unwrap();
+        }
+        let order = order.lock().unwrap();
+        order.clone()
+    };
+    let orders: BTreeSet<Vec<u8>> = (0..100).map(order).collect();
+    assert_eq!(orders.len(), 6, "{orders:?}");
 }
 
 #[test]

@@ -113,7 +113,7 @@ impl Net for SimNet {
             }
             match &attempt {
                 Attempt::Answered(answer) => Step::Done(*answer),
-                Attempt::Asks => match wire.open(&self.host, to, *now) {
+                Attempt::Asks => match wire.open(&self.host, to) {
                     None => Step::Wait(Moment::NEVER),
                     Some(answer) => {
                         let due = now.after(wire.delay(rng));

@@ -33,8 +33,6 @@ pub(super) struct End {
     pub(super) on_the_way: VecDeque<(Moment, Item)>,
     /// Bytes that are sent to it and not received.
     unreceived: usize,
-    /// When the last that was sent to it arrives or arrived.
-    arrival_last: Moment,
     pub(super) inbox: VecDeque<u8>,
     /// The peer's finish has arrived.
     finish_arrived: bool,
@@ -119,7 +117,7 @@ impl Wire {
     }
 
     /// Connects `host` to a listener: the client's end. `None` while the listener's queue is full.
-    pub(super) fn open(&mut self, host: &str, to: &Address, now: Moment) -> Option<Result<EndId>> {
+    pub(super) fn open(&mut self, host: &str, to: &Address) -> Option<Result<EndId>> {
         let Some(listening) = self.listeners.get(to) else {
             return Some(Err(Errno::CONNREFUSED));
         };
@@ -135,7 +133,6 @@ impl Wire {
             other,
             on_the_way: VecDeque::new(),
             unreceived: 0,
-            arrival_last: now,
             inbox: VecDeque::new(),
             finish_arrived: false,
             lost: false,
@@ -210,8 +207,8 @@ impl Wire {
             if let Item::Bytes(bytes) = &item {
                 other.unreceived += bytes.len();
             }
-            other.arrival_last = other.arrival_last.max(now.after(delay));
-            other.on_the_way.push_back((other.arrival_last, item));
+            // Whatever it overtakes on the way, it arrives behind what was sent before.
+            other.on_the_way.push_back((now.after(delay), item));
         }
     }
 
@@ -337,6 +334,5 @@ impl End {
         for (arrival, _) in &mut self.on_the_way {
             *arrival = moment.max(*arrival);
         }
-        self.arrival_last = self.arrival_last.max(moment);
     }
 }
