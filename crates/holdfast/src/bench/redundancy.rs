@@ -112,6 +112,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let below = machine::file_system(&args.dir)?;
     eprintln!("{}", machine::line(below));
+    if let Some(warning) = machine::warning() {
+        eprintln!("{warning}");
+    }
     let scratch = Scratch::new(&args.dir)?;
     let mut report = Report::new(args.json.as_deref())?;
     measure(args, below, &scratch.0, &mut report)?;

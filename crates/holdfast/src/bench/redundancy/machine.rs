@@ -40,3 +40,71 @@ pub(super) fn line(file_system: &str) -> String {
         kernel.release().to_string_lossy()
     )
 }
+
+/// What to say where other programs keep all cores busy now, and this one has no real-time priority.
+pub(super) fn warning() -> Option<String> {
+    let load = std::fs::read_to_string("/proc/loadavg").ok()?;
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    busy(&load, &stat, cores)
+}
+
+/// `load` is /proc/loadavg, `stat` is /proc/PID/stat.
+fn busy(load: &str, stat: &str, cores: usize) -> Option<String> {
+    let load: f64 = load.split(' ').next()?.parse().ok()?;
+    let real_time = [FIFO, ROUND_ROBIN].contains(&policy(stat)?);
+    (load >= cores as f64 && !real_time).then(|| {
+        format!(
+            "warning: other programs keep this machine busy (load {load} on {cores} cores), so that each \
+             wait for a disk may last until the next tick of the scheduler, on all sides: run it alone or \
+             as `chrt -f 1 holdfast bench ...` (docs/benchmarks.md)"
+        )
+    })
+}
+
+/// The scheduling policy. The name, which may hold anything, ends with the last parenthesis; field 3
+/// follows.
+fn policy(stat: &str) -> Option<u32> {
+    let fields = stat.rsplit_once(") ")?.1;
+    fields.split(' ').nth(POLICY - 3)?.parse().ok()
+}
+
+/// Number of the field with the scheduling policy, and two of its values (proc_pid_stat(5),
+/// sched(7)).
+const POLICY: usize = 41;
+const FIFO: u32 = 1;
+const ROUND_ROBIN: u32 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line of /proc/PID/stat with this policy.
+    fn stat(policy: u32) -> String {
+        let mut fields = vec!["0".to_string(); 52];
+        fields[0] = "7".into();
+        fields[1] = "(a) b)".into();
+        fields[2] = "R".into();
+        fields[POLICY - 1] = policy.to_string();
+        fields.join(" ")
+    }
+
+    #[test]
+    fn a_busy_machine_is_told_of_unless_the_priority_is_real_time() {
+        let normal = busy("2.50 1.00 0.50 3/150 99", &stat(0), 2).unwrap();
+        assert!(normal.contains("load 2.5 on 2 cores"), "{normal}");
+        assert_eq!(busy("1.90 4.00 4.00 3/150 99", &stat(0), 2), None);
+        assert_eq!(busy("2.50 1.00 0.50 3/150 99", &stat(FIFO), 2), None);
+        assert_eq!(busy("", "", 2), None);
+    }
+
+    #[test]
+    fn the_policy_is_where_the_kernel_writes_it() {
+        // SCHED_BATCH is 3, and anybody may take it.
+        let output = std::process::Command::new("chrt")
+            .args(["--batch", "0", "cat", "/proc/self/stat"])
+            .output()
+            .unwrap();
+        assert_eq!(policy(&String::from_utf8(output.stdout).unwrap()), Some(3));
+    }
+}
