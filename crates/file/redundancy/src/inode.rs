@@ -28,6 +28,8 @@ pub(crate) struct Inode {
     forgotten: AtomicBool,
     /// It was made here and nobody has set its `security.capability` since.
     no_capability: AtomicBool,
+    /// It has, or has had since the kernel came to know it, several names.
+    several_names: AtomicBool,
     /// Used since the open-file cache last looked.
     pub(crate) used: AtomicBool,
     /// Packed epoch, region and chunk mask of the last touch: most writes hit it.
@@ -113,6 +115,7 @@ impl Inode {
             content: Mutex::new(Content::default()),
             forgotten: AtomicBool::new(false),
             no_capability: AtomicBool::new(false),
+            several_names: AtomicBool::new(false),
             used: AtomicBool::new(true),
             touched: AtomicU64::new(0),
         }
@@ -134,6 +137,16 @@ impl Inode {
     /// From now on it may have one. There is no way back: a reader that found none may be late.
     pub(crate) fn may_have_capability(&self) {
         self.no_capability.store(false, Ordering::Release);
+    }
+
+    /// It has several names now.
+    pub(crate) fn set_several_names(&self) {
+        self.several_names.store(true, Ordering::Release);
+    }
+
+    /// Whether it has, or may have had a moment ago, several names.
+    pub(crate) fn has_several_names(&self) -> bool {
+        self.several_names.load(Ordering::Acquire)
     }
 
     pub(crate) fn has_no_capability(&self) -> bool {

@@ -207,6 +207,7 @@ impl Engine {
         let _gate = self.begin()?;
         self.touch_names(dir)?;
         self.touch(inode, Entry::Attributes(inode.id), 0xff)?;
+        inode.set_several_names();
         self.on_each(&self.copies_of(inode), |index, store| {
             store.link(
                 &self.node_on(inode, index)?,
@@ -239,6 +240,7 @@ impl Engine {
     /// Before a name of `inode` goes: what must stay reachable without it is made so.
     pub(crate) fn pin(&self, inode: &Arc<Inode>, attr: &Attr) -> Result<()> {
         if attr.nlink > 1 {
+            inode.set_several_names();
             // A store that loses this change finds the object by what the journal says of it:
             // its other names may be in directories that have not changed.
             self.touch(inode, Entry::Attributes(inode.id), 0xff)?;

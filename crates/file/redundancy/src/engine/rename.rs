@@ -28,6 +28,9 @@ impl Engine {
         }
         let _gate = self.begin()?;
         let (moving, moving_attr) = self.find(from.dir, from.name)?;
+        if moving_attr.nlink > 1 && !moving.is_dir() {
+            moving.set_several_names();
+        }
         let target = match self.find(to.dir, to.name) {
             Ok(found) => Some(found),
             Err(Errno::NOENT) => None,
@@ -125,8 +128,15 @@ impl Engine {
         let alike = mine.copies == theirs.copies && mine.home == theirs.home;
         let gone = self.all_copies(target);
         let left = gone.minus(self.all_copies(moving));
+        // That the old object went must not outlive a power cut that the new one does not: where no
+        // store has both, and where the new one has other names that a store may lose with this.
+        let durable_first = left == gone || (moving.has_several_names() && !left.is_empty());
         if !moving.is_dir() && !alike {
-            let both = gone.minus(left);
+            let both = if durable_first {
+                StoreMask::default()
+            } else {
+                gone.minus(left)
+            };
             self.write_down(from, to, moving, target, Manner::Replace { both })?;
         }
         self.on_each(&self.copies_of(moving), |index, store| {
@@ -134,9 +144,7 @@ impl Engine {
             let dir = self.node_on(to.dir, index)?;
             store.rename(&source, from.name, &dir, to.name, RenameFlags::empty())
         })?;
-        if left == gone {
-            // No store has both: that the old object went must not outlive a power cut that the
-            // new one does not.
+        if durable_first {
             let mut holders = self.member_stores();
             holders.retain(|(index, _)| self.all_copies(moving).has(*index));
             self.on_all(&holders, |index, store| {

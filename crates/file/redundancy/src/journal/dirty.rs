@@ -88,9 +88,8 @@ pub(crate) struct Rename {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Manner {
     /// It loses the name: on the stores that hold both objects in one step, on others afterwards.
-    /// Where no store holds both, the mover is durable at its new name before.
     Replace {
-        /// Stores that hold both.
+        /// Stores that hold both; none where the mover is durable at its new name before.
         both: StoreMask,
     },
     /// The two swap.

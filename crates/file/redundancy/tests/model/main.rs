@@ -22,8 +22,9 @@ const QUICK: Duration = Duration::from_secs(30);
 /// another store has without it (twice); a page that a failed sync left in the cache; a new object
 /// in a directory that had to wait for the next round; a store that crashed unnoticed (twice); a
 /// rename over what was never durable, completed from a state before an earlier unlink; a page that
-/// a failed sync left in the cache, with a hole punched into it.
-const FOUND: [u64; 13] = [
+/// a failed sync left in the cache, with a hole punched into it; a rename
+/// completed without a link made just before it.
+const FOUND: [u64; 14] = [
     1_795_252_396_000_137,
     1_795_252_396_000_106,
     1_795_271_359_000_980,
@@ -37,6 +38,7 @@ const FOUND: [u64; 13] = [
     1_795_276_142_000_044,
     1_795_276_323_000_054,
     1_795_278_082_005_302,
+    1_795_281_705_000_318,
 ];
 
 fn passes(system: &dyn system::System, seeds: u64) {
