@@ -16,6 +16,7 @@ mod ours;
 mod process;
 mod redundancy;
 pub mod row;
+mod stripes;
 mod tree;
 
 /// One benchmark.
@@ -43,6 +44,12 @@ pub static BENCHES: &[Bench] = &[
         about: "Metadata of files in one request, beside bare system calls; replay at a million files",
         options: filemeta::Args::augment_args,
         run: |matches| filemeta::run(&filemeta::Args::from_arg_matches(matches)?),
+    },
+    Bench {
+        name: stripes::NAME,
+        about: "Parity in place of copies: encoding, merging, reading without a store",
+        options: stripes::Args::augment_args,
+        run: |matches| stripes::run(&stripes::Args::from_arg_matches(matches)?),
     },
 ];
 
