@@ -333,6 +333,10 @@ impl Pass<'_> {
         let store = &self.target.1;
         let aside = store.aside()?;
         let loser = self.decided.is_some_and(|d| d.losers.contains(&id));
+        if loser && !is_dir && store.lookup(dir, name)?.attr.nlink > 1 {
+            // It has other names, where nobody looked or that are still to come.
+            return store.unlink(dir, name);
+        }
         let kept = if loser {
             conflict_name(id)
         } else {
