@@ -598,12 +598,13 @@ impl Pass<'_> {
             gid: attr.gid,
             label: want.label,
         };
-        if want.kind == Kind::File && self.decided.is_some() {
+        let is_file = want.kind == Kind::File;
+        if self.decided.is_some() && !is_dir && (is_file || want.links > 1) {
             let node = self.make_whole(dir, name, &make, want)?;
             if want.links > 1 {
                 self.met.insert(want.label.id, node.clone());
             }
-            return Ok(Some((node, false)));
+            return Ok(Some((node, !is_file)));
         }
         let made = store.make(dir, name, &make)?;
         if is_dir || want.links > 1 {
@@ -614,6 +615,7 @@ impl Pass<'_> {
 
     /// Makes a file of a member: it comes to its name only when its content is whole and durable.
     /// A recovery that is cut short would else leave a copy without content that seems to decide.
+    /// One with several names stays aside too until it has all of them, for the same reason.
     fn make_whole(&self, dir: &Node, name: &OsStr, make: &Make<'_>, want: &Wanted) -> Result<Node> {
         let store = &self.target.1;
         let aside = store.aside()?;
@@ -623,13 +625,21 @@ impl Pass<'_> {
             Err(errno) => return Err(errno),
         }
         let made = store.make(&aside, &fresh, make)?;
-        self.file(&FileTask {
-            source: want.source.clone(),
-            target: made.node.clone(),
-            whole: true,
-        })?;
-        store.open(&made.node, true)?.sync(false)?;
-        store.rename(&aside, &fresh, dir, name, RenameFlags::NOREPLACE)?;
+        if want.kind == Kind::File {
+            self.file(&FileTask {
+                source: want.source.clone(),
+                target: made.node.clone(),
+                whole: true,
+            })?;
+            store.open(&made.node, true)?.sync(false)?;
+        }
+        if want.links > 1 {
+            let kept = aside_name(want.label.id);
+            store.rename(&aside, &fresh, &aside, &kept, RenameFlags::NOREPLACE)?;
+            store.link(&made.node, dir, name)?;
+        } else {
+            store.rename(&aside, &fresh, dir, name, RenameFlags::NOREPLACE)?;
+        }
         Ok(made.node)
     }
 

@@ -86,7 +86,7 @@ struct Survey<'a> {
     /// label is damaged.
     unlabelled: BTreeSet<(Spot, StoreIndex)>,
     /// What an interrupted recovery has left aside: the voters that have it there do not know
-    /// where it belongs.
+    /// where it belongs, or not all of its names.
     aside: BTreeMap<ObjectId, Nodes>,
 }
 
@@ -243,16 +243,16 @@ impl Survey<'_> {
         let decider = decider(self.voters, label, false)?;
         let mut others = spots.iter().map(|s| (s.spot.clone(), decider));
         let lost = others.any(|place| self.unlabelled.contains(&place));
-        let aside = self.is_aside(label.id, decider);
-        if (aside || lost) && !spots.iter().any(|s| s.voter == decider) {
-            return spots
-                .iter()
-                .map(|s| s.voter)
-                .filter(|v| label.copies.has(*v))
-                .min();
+        let others = spots.iter().map(|s| s.voter).filter(|v| *v != decider);
+        let whole = |v: &StoreIndex| label.copies.has(*v) && !self.is_aside(label.id, *v);
+        let other = others.filter(whole).min();
+        // What is aside there: a recovery that was cut short had begun to give it the names that
+        // another store has. Where none has any left, those count that it got so far.
+        let has = spots.iter().any(|s| s.voter == decider);
+        if self.is_aside(label.id, decider) || (lost && !has) {
+            return other.or(has.then_some(decider));
         }
         let looked = |dir: &ObjectId| self.scanned.get(dir).is_some_and(|m| m.has(decider));
-        let has = spots.iter().any(|s| s.voter == decider);
         if has || spots.iter().all(|s| looked(&s.spot.0)) {
             return Some(decider);
         }
