@@ -24,8 +24,9 @@ const QUICK: Duration = Duration::from_secs(30);
 /// rename over what was never durable, completed from a state before an earlier unlink; a page that
 /// a failed sync left in the cache, with a hole punched into it; a rename
 /// completed without a link made just before it; a file kept
-/// aside for want of one of its two names; a recovery cut after one of two names was there again.
-const FOUND: [u64; 16] = [
+/// aside for want of one of its two names; a recovery cut after one of two names was there again; a
+/// process that ended inside a write that its store did in part.
+const FOUND: [u64; 17] = [
     1_795_252_396_000_137,
     1_795_252_396_000_106,
     1_795_271_359_000_980,
@@ -42,6 +43,7 @@ const FOUND: [u64; 16] = [
     1_795_281_705_000_318,
     1_795_282_326_001_962,
     1_795_282_326_000_488,
+    1_795_283_662_002_350,
 ];
 
 fn passes(system: &dyn system::System, seeds: u64) {

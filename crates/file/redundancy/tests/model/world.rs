@@ -35,7 +35,8 @@ pub(crate) struct World<'a> {
     weights: Vec<u64>,
     armed: Option<End>,
     trouble: Option<(usize, Trouble)>,
-    /// The ailing store has lost what was not synced, and nobody knows yet.
+    /// The ailing store has lost what was not synced, or may do a write in part, and nobody knows
+    /// yet.
     unnoticed: bool,
     /// Bytes may not fit just now.
     tight: bool,
@@ -247,6 +248,7 @@ impl<'a> World<'a> {
                 self.trouble = Some((at, Trouble::Faulty));
                 let kind = rng.below(5);
                 self.note(format!("store {at} fails: {kind}"));
+                self.unnoticed = true;
                 let (store, after) = (&self.stores[at], rng.below(6));
                 match kind {
                     0 => store.set_read_only(true),

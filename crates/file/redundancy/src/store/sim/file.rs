@@ -153,7 +153,10 @@ impl StoreFile for SimFile {
             return Err(Errno::ROFS);
         }
         if state.plan.strikes(Fault::WriteError, &mut state.rng) {
-            let prefix = state.rng.below(data.len() as u64) as usize;
+            // Page by page, as a write through the page cache goes.
+            let reached = offset + state.rng.below(data.len() as u64);
+            let end = reached - reached % super::content::PAGE;
+            let prefix = end.saturating_sub(offset) as usize;
             write(state, self.ino, offset, &data[..prefix])?;
             return Err(Errno::IO);
         }
