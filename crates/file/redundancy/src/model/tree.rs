@@ -432,9 +432,11 @@ impl Tree {
                 seen = object.names.now().clone();
             }
             // After a power cut each file is as one of its stores has it: a name of this one may have
-            // gone to a file that came there later, though what else was done is undone.
+            // gone to a file that came there later, though what else was done is undone, or with its
+            // directory.
             let is_taken = |at: &(u64, OsString)| {
-                certain == Certain::Synced && found.entries.get(at).is_some_and(|o| o != ino)
+                let taken = found.entries.get(at).is_some_and(|o| o != ino);
+                certain == Certain::Synced && (taken || !found.objects.contains_key(&at.0))
             };
             let fits = |allowed: &Names| {
                 seen.is_subset(allowed) && allowed.difference(&seen).all(is_taken)

@@ -25,8 +25,9 @@ const QUICK: Duration = Duration::from_secs(30);
 /// a failed sync left in the cache, with a hole punched into it; a rename
 /// completed without a link made just before it; a file kept
 /// aside for want of one of its two names; a recovery cut after one of two names was there again; a
-/// process that ended inside a write that its store did in part.
-const FOUND: [u64; 17] = [
+/// process that ended inside a write that its store did in part; one of several names lost with its
+/// directory.
+const FOUND: [u64; 18] = [
     1_795_252_396_000_137,
     1_795_252_396_000_106,
     1_795_271_359_000_980,
@@ -44,6 +45,7 @@ const FOUND: [u64; 17] = [
     1_795_282_326_001_962,
     1_795_282_326_000_488,
     1_795_283_662_002_350,
+    1_795_284_763_000_117,
 ];
 
 fn passes(system: &dyn system::System, seeds: u64) {
