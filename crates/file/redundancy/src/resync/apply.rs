@@ -78,6 +78,12 @@ impl Pass<'_> {
 
     fn place_names(&mut self) -> Result<()> {
         let mut dirs = self.dirty_dirs()?;
+        // It may be below one that goes, and is then moved with what it holds by now.
+        for dir in dirs.iter().filter(|dir| dir.id != ObjectId::ROOT) {
+            if let Some(target) = &dir.target {
+                self.met.insert(dir.id, target.clone());
+            }
+        }
         for dir in &dirs {
             self.pace.check()?;
             if let Some(target) = &dir.target {
