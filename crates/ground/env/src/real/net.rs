@@ -26,7 +26,9 @@ impl Net for RealNet {
         let mut answer = Err(Errno::HOSTUNREACH);
         for address in resolve(at)? {
             answer = RealListener::bind(at, &address);
-            if answer.is_ok() {
+            // One that somebody has is not made up for by another of the same name: a client would
+            // reach either.
+            if matches!(answer, Ok(_) | Err(Errno::ADDRINUSE)) {
                 break;
             }
         }
