@@ -16,6 +16,7 @@ mod ours;
 mod process;
 mod redundancy;
 pub mod row;
+mod runs;
 mod stripes;
 mod tree;
 

@@ -17,7 +17,8 @@
 //! - a store that decides is a member
 //!
 //! # On disk
-//! `docs/formats/label.md`, `docs/formats/store-header.md`, `docs/formats/intent-journal.md`.
+//! `docs/formats/label.md`, `docs/formats/store-header.md`, `docs/formats/intent-journal.md`,
+//! `docs/formats/shard.md`.
 //!
 //! # How it is tested
 //! A model test on simulated stores with crashes and faults, canaries with planted bugs, unit

@@ -4,6 +4,7 @@
 //! on further stores. Every store that has a shard of it has a shard file
 //! (`docs/formats/shard.md`): for a data shard who it is and the checksums of the base's pages, for
 //! a parity shard also its bytes. Bases lie in the user's files; nobody changes one but a merge.
+//! The engine does not make stripes yet: `holdfast up` keeps copies only.
 //!
 //! # Promise
 //! While the stripe stands, any `m` of its stores may be lost and every byte of every base is
@@ -23,8 +24,9 @@
 //! - bytes `i` of the shards of a stripe belong together, so pages are merged one by one
 //!
 //! # How it is tested
-//! Every crash of a merge, a build and a removal, each followed by the loss of any `m` stores, on
-//! simulated directories; planted bugs that this has to find; flipped bytes everywhere.
+//! Crashes of a build, merges and a removal at points that a seed picks, each followed by the loss
+//! of up to `m` stores and their return, on simulated directories; planted bugs that this has to
+//! find; flipped bytes everywhere; kill -9 on a real file system.
 
 mod build;
 mod decode;
@@ -43,7 +45,7 @@ pub use merge::{MERGE_PAGES_MAX, PageWrite};
 pub use recover::Recovered;
 pub use scrub::ScrubReport;
 pub use shard::{Base, Layout, Slot};
-pub use site::{BaseFile, Bases, Site};
+pub use site::{Bases, NamedBases, Site};
 
 use crate::encoding::StripeId;
 use crate::label::StoreIndex;

@@ -3,16 +3,14 @@
 extern crate holdfast_redundancy as redundancy;
 
 use env::real::RealDir;
-use env::{Dir, Disk, Open, Rng};
+use env::{Dir, Open, Rng};
 use filemeta::{MetaError, OpenNote, Options, Places, StoreId};
 use parity::{Geometry, Shard};
 use redundancy::encoding::{ChunkBytes, StripeId};
 use redundancy::label::{ObjectId, StoreIndex, StoreMask};
 use redundancy::set::SetId;
 use redundancy::store::Node;
-use redundancy::stripes::{
-    Base, BaseFile, Bases, Layout, PAGE_BYTES, PageWrite, Site, Slot, Stripes,
-};
+use redundancy::stripes::{Base, Layout, NamedBases, PAGE_BYTES, PageWrite, Site, Slot, Stripes};
 use std::io::{BufRead, BufReader, Write};
 use std::num::NonZeroU64;
 use std::path::Path;
@@ -27,28 +25,6 @@ const SET: SetId = SetId(9);
 const ID: StripeId = StripeId(NonZeroU64::MIN);
 /// Set for the child: where the stores are.
 const ROOT: &str = "HOLDFAST_STRIPES_TEST_ROOT";
-
-struct Files(RealDir);
-struct File(Arc<dyn Disk>);
-
-impl Bases for Files {
-    fn open(&self, base: &Base) -> env::Result<Arc<dyn BaseFile>> {
-        let name = String::from_utf8(base.node.0.to_vec()).expect("a name");
-        Ok(Arc::new(File(self.0.open(&name, Open::Write)?)))
-    }
-}
-
-impl BaseFile for File {
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> env::Result<()> {
-        self.0.read_at(offset, buffer)
-    }
-    fn write_at(&self, offset: u64, data: &[u8]) -> env::Result<()> {
-        self.0.write_at(offset, data)
-    }
-    fn sync(&self) -> env::Result<()> {
-        self.0.sync()
-    }
-}
 
 fn below(root: &Path, store: StoreIndex, name: &str) -> RealDir {
     let store = format!("store{}", store.0);
@@ -78,7 +54,7 @@ fn site(root: &Path, store: StoreIndex) -> (Site, Vec<OpenNote>) {
         store,
         shards: Arc::new(below(root, store, "shards")),
         notes,
-        bases: Arc::new(Files(below(root, store, "data"))),
+        bases: Arc::new(NamedBases(Arc::new(below(root, store, "data")))),
     };
     (site, open)
 }

@@ -4,6 +4,7 @@
 mod replay;
 
 use super::row::{Better, Report, Row, alternate};
+use super::runs::Runs;
 use anyhow::Context as _;
 use env::Dir;
 use env::handle::Handle;
@@ -38,18 +39,8 @@ const TABLE_BYTES: u64 = 1 << 20;
 /// Metadata requests, beside bare system calls; replay at a thousand and at a million files
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
-    /// Smaller and fewer runs: numbers for orientation only
-    #[arg(long)]
-    quick: bool,
-    /// Also write the results to FILE, one JSON object a line; - is standard output
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Work below this directory, which must be on a disk
-    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
-    dir: PathBuf,
-    /// How often each side runs each case (default: 3, with --quick 1)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    rounds: Option<u16>,
+    #[command(flatten)]
+    runs: Runs,
     /// How many files the large store of the replay has (default: 1000000, with --quick 20000)
     #[arg(long, value_name = "N")]
     files: Option<u64>,
@@ -95,19 +86,17 @@ impl Drop for Scene {
 
 /// Runs all cases.
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let rounds = args
-        .rounds
-        .map_or(if args.quick { 1 } else { 3 }, usize::from);
+    let rounds = args.runs.rounds();
     let files = args
         .files
-        .unwrap_or(if args.quick { 20_000 } else { 1_000_000 });
-    let count = if args.quick { 200 } else { 1000 };
-    let mut report = Report::new(args.json.as_deref())?;
+        .unwrap_or(if args.runs.quick { 20_000 } else { 1_000_000 });
+    let count = if args.runs.quick { 200 } else { 1000 };
+    let mut report = Report::new(args.runs.json.as_deref())?;
     small_patches(args, rounds, count, 1, &mut report)?;
     small_patches(args, rounds, count, 8, &mut report)?;
     pairs(args, rounds, count, &mut report)?;
     unsynced(args, rounds, 20 * count, &mut report)?;
-    replay::run(&args.dir, rounds, files, &mut report)
+    replay::run(&args.runs.dir, rounds, files, &mut report)
 }
 
 /// Rate of `work`, called `count` times by each of `threads` threads, each time with a number that
@@ -147,7 +136,7 @@ fn small_patches(
     threads: u64,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let scene = Scene::new(&args.dir, "patch")?;
+    let scene = Scene::new(&args.runs.dir, "patch")?;
     let store = scene.create()?;
     let mut owners = Vec::new();
     let mut plain = Vec::new();
@@ -201,7 +190,7 @@ fn small_patches(
 
 /// 16 bytes of a table of 1 MiB, changed without a sync, and read.
 fn unsynced(args: &Args, rounds: usize, count: u64, report: &mut Report) -> anyhow::Result<()> {
-    let scene = Scene::new(&args.dir, "unsynced")?;
+    let scene = Scene::new(&args.runs.dir, "unsynced")?;
     let store = scene.create()?;
     let owner = scene.file("f")?;
     let mut request = store.request();
@@ -275,7 +264,7 @@ fn unsynced(args: &Args, rounds: usize, count: u64, report: &mut Report) -> anyh
 
 /// A tiny value on each of two files, durable.
 fn pairs(args: &Args, rounds: usize, count: u64, report: &mut Report) -> anyhow::Result<()> {
-    let scene = Scene::new(&args.dir, "pairs")?;
+    let scene = Scene::new(&args.runs.dir, "pairs")?;
     let store = scene.create()?;
     let owners = [scene.file("a")?, scene.file("b")?];
     let plain = ["c", "d"].map(|name| File::create(scene.root.join(name)));

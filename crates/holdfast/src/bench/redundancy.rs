@@ -15,6 +15,7 @@ use super::memory::Sample;
 use super::ours::Ours;
 use super::process;
 use super::row::Report;
+use super::runs::Runs;
 use super::{load, memory, tree};
 use anyhow::{Context as _, bail};
 use run::{Bench, Metric};
@@ -50,21 +51,11 @@ enum Case {
 /// Files through the mount, beside the bare directory below and GlusterFS
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
-    /// Smaller and fewer runs: under 90 seconds, numbers for orientation only
-    #[arg(long)]
-    quick: bool,
-    /// Also write the results to FILE, one JSON object a line; - is standard output
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Work below this directory, which must be on a disk
-    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
-    dir: PathBuf,
+    #[command(flatten)]
+    runs: Runs,
     /// Only this group of measurements; may be given more than once (default: all but endurance)
     #[arg(long, value_enum)]
     case: Vec<Case>,
-    /// How often each side runs each case (default: 3, with --quick 1)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    rounds: Option<u16>,
     /// How long the endurance case runs
     #[arg(long, value_name = "N", default_value_t = 10)]
     minutes: u64,
@@ -88,14 +79,6 @@ impl Args {
         }
     }
 
-    fn rounds(&self) -> usize {
-        match self.rounds {
-            Some(rounds) => usize::from(rounds),
-            None if self.quick => 1,
-            None => 3,
-        }
-    }
-
     fn needs_peers(&self) -> bool {
         [Case::Io, Case::Tree, Case::Create]
             .iter()
@@ -110,13 +93,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     if args.needs_peers() && !process::installed("fio") {
         bail!("this benchmark drives its load with fio: apt-get install fio");
     }
-    let below = machine::file_system(&args.dir)?;
+    let below = machine::file_system(&args.runs.dir)?;
     eprintln!("{}", machine::line(below));
     if let Some(warning) = machine::warning() {
         eprintln!("{warning}");
     }
-    let scratch = Scratch::new(&args.dir)?;
-    let mut report = Report::new(args.json.as_deref())?;
+    let scratch = Scratch::new(&args.runs.dir)?;
+    let mut report = Report::new(args.runs.json.as_deref())?;
     measure(args, below, &scratch.0, &mut report)?;
     run::print_aims(report.rows());
     Ok(())
@@ -150,7 +133,7 @@ fn measure(
         if !args.no_gluster {
             sides.push(Side::gluster(gluster.as_ref())?);
         }
-        let mut bench = Bench::new(sides, report, args.quick, args.rounds(), scratch);
+        let mut bench = Bench::new(sides, report, args.runs.quick, args.runs.rounds(), scratch);
         if args.wants(Case::Io) {
             jobs::run(&mut bench)?;
         }
@@ -165,7 +148,7 @@ fn measure(
         if args.wants(Case::Memory) {
             let files = args
                 .files
-                .unwrap_or(if args.quick { 20_000 } else { 1_000_000 });
+                .unwrap_or(if args.runs.quick { 20_000 } else { 1_000_000 });
             memory_of_a_walk(report, ours, files)?;
         }
         if args.wants(Case::Endurance) {

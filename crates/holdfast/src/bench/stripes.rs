@@ -2,6 +2,7 @@
 //! The stripes are the real ones, on three directories of one file system; no mount is involved.
 
 use super::row::{Better, Compared, Report, Row, alternate};
+use super::runs::Runs;
 use anyhow::Context as _;
 use env::real::RealDir;
 use env::{Dir, Disk, Open, Rng};
@@ -12,7 +13,7 @@ use redundancy::label::{ObjectId, StoreIndex};
 use redundancy::set::SetId;
 use redundancy::store::Node;
 use redundancy::stripes::{
-    Base, BaseFile, Bases, Layout, MERGE_PAGES_MAX, PAGE_BYTES, PageWrite, Site, Slot, Stripes,
+    Base, Layout, MERGE_PAGES_MAX, NamedBases, PAGE_BYTES, PageWrite, Site, Slot, Stripes,
 };
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
@@ -30,18 +31,8 @@ const STORES: u8 = 3;
 /// Stripes of chunks: encoding, merging, and reading without a store, beside plain files
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
-    /// Less data and one run: numbers for orientation only
-    #[arg(long)]
-    quick: bool,
-    /// Also write the results to FILE, one JSON object a line; - is standard output
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Work below this directory, which must be on a disk
-    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
-    dir: PathBuf,
-    /// How often each side runs each case (default: 3, with --quick 1)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    rounds: Option<u16>,
+    #[command(flatten)]
+    runs: Runs,
     /// MiB of data to encode, at chunks of 4 MiB (default: 512, with --quick 64)
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(8..))]
     mib: Option<u64>,
@@ -55,28 +46,6 @@ impl Drop for Home {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
             eprintln!("{} is left: {error}", self.0.display());
         }
-    }
-}
-
-struct Files(RealDir);
-struct File(Arc<dyn Disk>);
-
-impl Bases for Files {
-    fn open(&self, base: &Base) -> env::Result<Arc<dyn BaseFile>> {
-        let name = String::from_utf8_lossy(&base.node.0).into_owned();
-        Ok(Arc::new(File(self.0.open(&name, Open::Write)?)))
-    }
-}
-
-impl BaseFile for File {
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> env::Result<()> {
-        self.0.read_at(offset, buffer)
-    }
-    fn write_at(&self, offset: u64, data: &[u8]) -> env::Result<()> {
-        self.0.write_at(offset, data)
-    }
-    fn sync(&self) -> env::Result<()> {
-        self.0.sync()
     }
 }
 
@@ -98,10 +67,11 @@ fn below(home: &Path, store: u8, name: &str) -> anyhow::Result<RealDir> {
 
 impl Scene {
     fn new(args: &Args) -> anyhow::Result<Scene> {
-        let mib = args.mib.unwrap_or(if args.quick { 64 } else { 512 });
+        let mib = args.mib.unwrap_or(if args.runs.quick { 64 } else { 512 });
         let chunk = ChunkBytes::new(4 * MIB)?;
         let count = (mib * MIB / u64::from(DATA)).div_ceil(chunk.get());
         let home = args
+            .runs
             .dir
             .join(format!("holdfast-bench-stripes-{}", std::process::id()));
         std::fs::create_dir(&home).with_context(|| format!("cannot make {}", home.display()))?;
@@ -130,7 +100,7 @@ impl Scene {
                 store: StoreIndex(store),
                 shards: Arc::new(below(&home.0, store, "shards")?),
                 notes: filemeta::Store::create(&places, id, c"trusted.hfm", options)?,
-                bases: Arc::new(Files(data)),
+                bases: Arc::new(NamedBases(Arc::new(data))),
             };
             sites.push((site, Vec::new()));
         }
@@ -213,10 +183,8 @@ fn mb_per_s(bytes: f64, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Re
 
 /// Runs all cases.
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let rounds = args
-        .rounds
-        .map_or(if args.quick { 1 } else { 3 }, usize::from);
-    let mut report = Report::new(args.json.as_deref())?;
+    let rounds = args.runs.rounds();
+    let mut report = Report::new(args.runs.json.as_deref())?;
     let scene = Scene::new(args)?;
     let compared = encode(&scene, rounds)?;
     report.add(row(
@@ -229,7 +197,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     ))?;
     let stripes = scene.encode()?;
     for pages in [1, MERGE_PAGES_MAX] {
-        let compared = merge(&scene, &stripes, rounds, pages, args.quick)?;
+        let compared = merge(&scene, &stripes, rounds, pages, args.runs.quick)?;
         report.add(row(
             &format!("merge-{pages}-pages"),
             "ops_per_s",

@@ -1,17 +1,13 @@
 //! Making a stripe, and giving one up.
 
 use super::shard::{HEADER_BYTES, Header, OpenShard, name, new_name};
-use super::site::Pages;
-use super::{Base, Layout, PAGE_BYTES, Result, Site, State, Stripe, StripeError, Stripes};
+use super::{Base, Layout, Result, Site, State, Stripe, StripeError, Stripes};
 use crate::encoding::StripeId;
 use crate::label::StoreMask;
 use env::Open;
 use env::errno::Errno;
 use parity::{Code, Role, Shard};
 use std::sync::Arc;
-
-/// Pages that are worked on at once: 256 KiB of each shard.
-const RUN_PAGES: u32 = 64;
 
 /// A stripe whose shards are all there, durable and verified, and that nobody relies on yet.
 /// Dropping it takes them away again.
@@ -27,20 +23,9 @@ impl std::fmt::Debug for Prepared<'_> {
     }
 }
 
-/// Pieces of a shard, in order.
-pub(super) fn runs(layout: &Layout) -> impl Iterator<Item = Pages> {
-    let pages = layout.pages();
-    (0..pages)
-        .step_by(RUN_PAGES as usize)
-        .map(move |first| Pages {
-            first,
-            count: RUN_PAGES.min(pages - first),
-        })
-}
-
 impl Stripes {
     /// Computes the parity of chunks, writes it and the checksums of all shards, makes them
-    /// durable, reads everything again and compares. The caller keeps writers off the bases, or
+    /// durable, reads everything again (what the page cache has, it may read there) and compares. The caller keeps writers off the bases, or
     /// notices them and drops the result.
     ///
     /// `id` is a number that no stripe of the set has ever had. `bases` says where each data
@@ -136,7 +121,7 @@ impl Stripes {
     fn fill(&self, stripe: &Stripe, shards: &[Option<OpenShard>]) -> Result<()> {
         let (layout, geometry) = (&stripe.layout, stripe.layout.geometry);
         let (data, parity) = shards.split_at(usize::from(geometry.data()));
-        for run in runs(layout) {
+        for run in layout.all_pages().runs() {
             let read = data.iter().map(|shard| match shard {
                 Some(shard) => shard.read(run),
                 None => Ok(vec![0; run.bytes()]),
@@ -153,11 +138,7 @@ impl Stripes {
                 if matches!(geometry.role(shard.shard), Ok(Role::Parity(_))) {
                     shard.write_parity(run, bytes)?;
                 }
-                let sums = run.iter().zip(bytes.chunks(PAGE_BYTES));
-                let sums: Vec<u32> = sums
-                    .map(|(page, bytes)| shard.sum_of(page, bytes))
-                    .collect();
-                shard.write_sums(run.first, &sums)?;
+                shard.seal(run, bytes)?;
             }
         }
         Ok(())
@@ -165,7 +146,7 @@ impl Stripes {
 
     /// Reads everything again.
     fn verify(&self, stripe: &Stripe, shards: &[Option<OpenShard>]) -> Result<()> {
-        for run in runs(&stripe.layout) {
+        for run in stripe.layout.all_pages().runs() {
             let mut read = Vec::with_capacity(shards.len());
             for (at, shard) in (0u8..).zip(shards) {
                 let bytes = match shard {

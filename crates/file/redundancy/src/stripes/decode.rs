@@ -7,9 +7,6 @@ use crate::encoding::StripeId;
 use parity::{Code, Shard};
 use std::ops::Range;
 
-/// Pages that are decoded at once: 256 KiB of each shard.
-const RUN_PAGES: u32 = 64;
-
 /// What is known of one shard over a run of pages.
 pub(super) enum Known {
     /// Its bytes, and which of its pages are right.
@@ -139,11 +136,7 @@ impl Stripes {
         }
         let all = Pages::of(offset, buffer.len())?;
         let mut done = 0;
-        for first in all.iter().step_by(RUN_PAGES as usize) {
-            let pages = Pages {
-                first,
-                count: RUN_PAGES.min(all.first + all.count - first),
-            };
+        for pages in all.runs() {
             let bytes = self.read_run(&stripe, shard, pages, own, *state)?;
             let skip = (offset + done - pages.offset()) as usize;
             let part = bytes.get(skip..).unwrap_or_default();

@@ -1,6 +1,5 @@
 //! Holding every page of a stripe against its checksum and its parity, and mending what is wrong.
 
-use super::build::runs;
 use super::decode::{Known, Run};
 use super::shard::{OpenShard, Slot, rebuilt_name};
 use super::{PAGE_BYTES, Result, State, Stripe, StripeError, Stripes};
@@ -36,7 +35,7 @@ impl Stripes {
             State::Removed => return Err(StripeError::NoStripe(id)),
         }
         let mut report = ScrubReport::default();
-        for pages in runs(&stripe.layout) {
+        for pages in stripe.layout.all_pages().runs() {
             let run = self.look_at_all(&stripe, pages);
             self.scrub_run(&stripe, &run, mend, &mut report)?;
         }
@@ -133,14 +132,12 @@ impl Stripes {
         let site = self.site(store)?;
         let file = rebuilt_name(id, shard);
         let open = self.make_file(&stripe, shard, &site, &file)?;
-        for pages in runs(&stripe.layout) {
+        for pages in stripe.layout.all_pages().runs() {
             let run = self.look_at_all(&stripe, pages);
             let mut bytes = vec![0; pages.bytes()];
             run.decode(&stripe, shard, &mut bytes)?;
             open.write_parity(pages, &bytes)?;
-            let sums = pages.iter().zip(bytes.chunks(PAGE_BYTES));
-            let sums: Vec<u32> = sums.map(|(page, bytes)| open.sum_of(page, bytes)).collect();
-            open.write_sums(pages.first, &sums)?;
+            open.seal(pages, &bytes)?;
         }
         open.sync()?;
         site.finish_as(&file, id, shard)

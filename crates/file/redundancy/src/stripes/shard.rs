@@ -131,6 +131,13 @@ impl Layout {
         (self.chunk.get() / PAGE_BYTES as u64) as u32
     }
 
+    pub(super) fn all_pages(&self) -> Pages {
+        Pages {
+            first: 0,
+            count: self.pages(),
+        }
+    }
+
     /// Where the parity's bytes begin in its file.
     pub(super) fn data_offset(&self) -> u64 {
         let sums = u64::from(self.pages()) * SUM_BYTES;
@@ -305,7 +312,7 @@ pub(super) struct OpenShard {
     identity: Identity,
     data_offset: u64,
     disk: Arc<dyn Disk>,
-    base: Option<(Arc<dyn super::BaseFile>, u64)>,
+    base: Option<(Arc<dyn Disk>, u64)>,
 }
 
 impl OpenShard {
@@ -409,15 +416,22 @@ impl OpenShard {
         self.write_sums(page, &[self.sum_of(page, bytes)])
     }
 
+    /// Writes the checksums of pages with these bytes.
+    pub(super) fn seal(&self, pages: Pages, bytes: &[u8]) -> Result<()> {
+        let sums = pages.iter().zip(bytes.chunks(PAGE_BYTES));
+        let sums: Vec<u32> = sums.map(|(page, bytes)| self.sum_of(page, bytes)).collect();
+        self.write_sums(pages.first, &sums)
+    }
+
     /// Writes checksums from a page on.
-    pub(super) fn write_sums(&self, first: u32, sums: &[u32]) -> Result<()> {
+    fn write_sums(&self, first: u32, sums: &[u32]) -> Result<()> {
         let bytes: Vec<u8> = sums.iter().flat_map(|sum| sum.to_le_bytes()).collect();
         let at = HEADER_BYTES + u64::from(first) * SUM_BYTES;
         let written = self.disk.write_at(at, &bytes);
         written.map_err(StripeError::io(self.store, "writing checksums"))
     }
 
-    /// Writes parity without a checksum: those follow by [`OpenShard::write_sums`].
+    /// Writes parity without a checksum: those follow by [`OpenShard::seal`].
     pub(super) fn write_parity(&self, pages: Pages, bytes: &[u8]) -> Result<()> {
         let written = self.disk.write_at(self.data_offset + pages.offset(), bytes);
         written.map_err(StripeError::io(self.store, "writing parity"))

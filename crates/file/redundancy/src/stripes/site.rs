@@ -2,23 +2,24 @@
 
 use super::{Base, PAGE_BYTES, Result, StripeError};
 use crate::label::StoreIndex;
-use env::Dir;
+use env::errno::Errno;
+use env::{Dir, Disk, Open};
 use std::sync::Arc;
 
 /// The files in which bases lie.
 pub trait Bases: Send + Sync {
     /// Opens the file of a base for reading and writing.
-    fn open(&self, base: &Base) -> env::Result<Arc<dyn BaseFile>>;
+    fn open(&self, base: &Base) -> env::Result<Arc<dyn Disk>>;
 }
 
-/// An open file with bases.
-pub trait BaseFile: Send + Sync {
-    /// Fills `buffer` from `offset`; what lies behind the end of the file is zeros.
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> env::Result<()>;
-    /// Writes all of `data`.
-    fn write_at(&self, offset: u64, data: &[u8]) -> env::Result<()>;
-    /// Makes content durable.
-    fn sync(&self) -> env::Result<()>;
+/// Bases in the files of one directory; a node is the name of a file.
+pub struct NamedBases(pub Arc<dyn Dir>);
+
+impl Bases for NamedBases {
+    fn open(&self, base: &Base) -> env::Result<Arc<dyn Disk>> {
+        let name = std::str::from_utf8(&base.node.0).map_err(|_| Errno::INVAL)?;
+        self.0.open(name, Open::Write)
+    }
 }
 
 /// What one store offers.
@@ -32,6 +33,9 @@ pub struct Site {
     /// The files with bases.
     pub bases: Arc<dyn Bases>,
 }
+
+/// Pages that are worked on at once: 256 KiB of each shard.
+const RUN_PAGES: u32 = 64;
 
 /// A page-aligned run of pages that is being read or written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,6 +65,16 @@ impl Pages {
 
     pub(super) fn bytes(self) -> usize {
         self.count as usize * PAGE_BYTES
+    }
+
+    /// In runs of at most [`RUN_PAGES`].
+    pub(super) fn runs(self) -> impl Iterator<Item = Pages> {
+        let end = self.first + self.count;
+        let firsts = (self.first..end).step_by(RUN_PAGES as usize);
+        firsts.map(move |first| Pages {
+            first,
+            count: RUN_PAGES.min(end - first),
+        })
     }
 
     pub(super) fn iter(self) -> impl Iterator<Item = u32> {

@@ -3,7 +3,7 @@ use crate::encoding::ChunkBytes;
 use crate::label::{ObjectId, StoreMask};
 use crate::store::Node;
 use env::sim::World;
-use env::{Dir, Disk, Open};
+use env::{Dir, Open};
 use filemeta::{OpenNote, Options, Places, StoreId};
 use parity::Geometry;
 use std::num::NonZeroU64;
@@ -41,29 +41,6 @@ struct Rig {
     world: World,
     layout: Layout,
     plant: Planted,
-}
-
-struct Files(Arc<dyn Dir>);
-
-struct File(Arc<dyn Disk>);
-
-impl Bases for Files {
-    fn open(&self, base: &Base) -> env::Result<Arc<dyn BaseFile>> {
-        let name = String::from_utf8(base.node.0.to_vec()).expect("a name");
-        Ok(Arc::new(File(self.0.open(&name, Open::Write)?)))
-    }
-}
-
-impl BaseFile for File {
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> env::Result<()> {
-        self.0.read_at(offset, buffer)
-    }
-    fn write_at(&self, offset: u64, data: &[u8]) -> env::Result<()> {
-        self.0.write_at(offset, data)
-    }
-    fn sync(&self) -> env::Result<()> {
-        self.0.sync()
-    }
 }
 
 fn dir(world: &World, what: &str, store: StoreIndex) -> Arc<dyn Dir> {
@@ -148,7 +125,7 @@ impl Rig {
             store,
             shards: dir(&self.world, "shards", store),
             notes: opened.store,
-            bases: Arc::new(Files(dir(&self.world, "base", store))),
+            bases: Arc::new(NamedBases(dir(&self.world, "base", store))),
         };
         Ok((site, opened.notes))
     }

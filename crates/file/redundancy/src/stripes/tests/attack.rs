@@ -152,10 +152,7 @@ fn a_merge_whose_store_fails_is_decided_by_the_others() {
             Ok(()) => assert!(read == next, "seed {seed}"),
             Err(error) => assert!(read == content || read == next, "seed {seed}: {error}"),
         }
-        let (site, notes) = match rig.site(StoreIndex(store as u8)) {
-            Ok(opened) => opened,
-            Err(_) => continue,
-        };
+        let (site, notes) = rig.site(StoreIndex(store as u8)).expect("opens");
         stripes.join(site, notes).expect("joins");
         assert!(
             read_all(&stripes, 7, 2, false).expect("decodes") == read,

@@ -1,4 +1,4 @@
-//! Every crash of a stripe's life, each followed by the loss of as many stores as it may lose.
+//! Crashes of a stripe's life, each followed by the loss of no more stores than it may lose.
 
 use super::*;
 use env::Rng;
@@ -188,49 +188,37 @@ fn geometry(data: u8, parity: u8) -> Geometry {
     Geometry::new(data, parity).expect("a geometry")
 }
 
+/// With `HOLDFAST_SOAK=MINUTES` fresh seeds follow for that long.
 #[test]
 fn after_any_crash_any_lost_stores_are_made_up_for() {
     for (seed, (data, parity)) in (1..).zip([(2, 1), (1, 1), (2, 2), (3, 2)]) {
-        let look_at = Look {
-            samples_per_cut: 2,
-            cuts_max: 40,
-            ..Look::new(seed)
-        };
-        match look(geometry(data, parity), Planted::Nothing, &look_at) {
-            Ok(report) => {
-                println!("{data}+{parity}: {report:?}");
-                assert!(
-                    report.images > 80 && report.recovery_images > 20,
-                    "{report:?}"
-                );
-            }
-            Err(failure) => panic!("{data}+{parity}: {failure}"),
-        }
+        let report = look_at(data, parity, seed);
+        assert!(
+            report.images > 80 && report.recovery_images > 20,
+            "{report:?}"
+        );
     }
-}
-
-/// For soaks: fresh seeds for `HOLDFAST_SOAK` minutes.
-#[test]
-fn a_soak_finds_nothing() {
-    let minutes: u64 = match std::env::var("HOLDFAST_SOAK") {
-        Ok(minutes) => minutes
+    let minutes = std::env::var("HOLDFAST_SOAK").map_or(0, |minutes| {
+        minutes
             .parse()
-            .expect("HOLDFAST_SOAK is a number of minutes"),
-        Err(_) => return,
-    };
+            .expect("HOLDFAST_SOAK is a number of minutes")
+    });
     let end = std::time::Instant::now() + std::time::Duration::from_secs(60 * minutes);
     let mut rng = Rng::from_kernel().expect("random bytes");
     while std::time::Instant::now() < end {
         let (data, parity) = (1 + rng.below(4) as u8, 1 + rng.below(2) as u8);
-        let look_at = Look {
-            samples_per_cut: 3,
-            cuts_max: 30,
-            ..Look::new(rng.next_u64())
-        };
-        if let Err(failure) = look(geometry(data, parity), Planted::Nothing, &look_at) {
-            panic!("{data}+{parity}: {failure}");
-        }
+        look_at(data, parity, rng.next_u64());
     }
+}
+
+fn look_at(data: u8, parity: u8, seed: u64) -> Report {
+    let options = Look {
+        samples_per_cut: 2,
+        cuts_max: 40,
+        ..Look::new(seed)
+    };
+    let looked = look(geometry(data, parity), Planted::Nothing, &options);
+    looked.unwrap_or_else(|failure| panic!("{data}+{parity}: {failure}"))
 }
 
 #[test]
