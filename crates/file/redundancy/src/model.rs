@@ -8,6 +8,7 @@
 
 mod content;
 mod history;
+mod links;
 mod snapshot;
 mod tree;
 

@@ -1,6 +1,6 @@
 //! Names and objects with their versions.
 
-use super::{Certain, Difference, FileHistory, History, Moment, Seen, Snapshot};
+use super::{Certain, Difference, FileHistory, History, Moment, Seen, Snapshot, links};
 use mount::Kind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -436,16 +436,18 @@ impl Tree {
             // directory.
             let is_taken = |at: &(u64, OsString)| {
                 let taken = found.entries.get(at).is_some_and(|o| o != ino);
-                certain == Certain::Synced && (taken || !found.objects.contains_key(&at.0))
+                taken || !found.objects.contains_key(&at.0)
             };
-            let fits = |allowed: &Names| {
-                seen.is_subset(allowed) && allowed.difference(&seen).all(is_taken)
+            let allowed: Vec<&Names> = object.names.allowed(certain).collect();
+            let fits = match certain {
+                Certain::Synced => links::reachable(&allowed, &seen, is_taken),
+                Certain::Now | Certain::UpTo(_) => allowed.contains(&&seen),
             };
-            if !object.names.allowed(certain).any(fits) {
+            if !fits {
                 return Err(Difference::Names {
                     ino: *ino,
                     found: seen,
-                    allowed: object.names.allowed(certain).cloned().collect(),
+                    allowed: allowed.into_iter().cloned().collect(),
                 });
             }
             if let Some(found_object) = found.objects.get(ino) {
