@@ -99,6 +99,7 @@ impl Engine {
 
     fn moved(&self, from: End<'_>, to: End<'_>, moving: &Arc<Inode>) {
         moving.set_hint(to.dir, to.name);
+        moving.set_moved(self.journal.epoch());
         if moving.is_dir() {
             self.note_dir_op(from.dir);
             self.note_dir_op(to.dir);
@@ -238,6 +239,24 @@ impl Engine {
         Err(Errno::IO)
     }
 
+    /// Before a rename is written down, which a crash completes: earlier ones of its objects become
+    /// durable, so that no store brings an object back under the name before them as well. Names
+    /// reach the medium in order, so syncing any directory does.
+    fn settle_moves(&self, from: End<'_>, moving: &Inode, target: &Inode) -> Result<()> {
+        let epoch = self.journal.epoch();
+        for inode in [moving, target] {
+            if inode.is_dir() || !inode.has_just_moved(epoch) {
+                continue;
+            }
+            let mut holders = self.member_stores();
+            holders.retain(|(index, _)| self.all_copies(inode).has(*index));
+            self.on_all(&holders, |index, store| {
+                store.sync_dir(&self.node_on(from.dir, index)?)
+            })?;
+        }
+        Ok(())
+    }
+
     fn write_down(
         &self,
         from: End<'_>,
@@ -246,6 +265,7 @@ impl Engine {
         target: &Inode,
         manner: Manner,
     ) -> Result<()> {
+        self.settle_moves(from, moving, target)?;
         // Both directories must be in the journal, so that recovery looks at them: new ones are
         // found through their parents.
         let rename = Rename {
