@@ -76,6 +76,12 @@ pub trait Store: Send + Sync + 'static {
     fn is_local(&self) -> bool;
     /// The directory for Holdfast's own files (journal, header) on this store.
     fn system(&self) -> Arc<dyn env::Dir>;
+    /// The directory `name` below [`Store::system`], made where it is missing, for what is kept
+    /// apart there.
+    fn part(&self, name: &str) -> Result<Arc<dyn env::Dir>>;
+    /// The extended attributes of the store's objects, by the kernel's handles or what stands for
+    /// them.
+    fn files(&self) -> Result<Arc<dyn env::Files>>;
     /// The root of the user's tree.
     fn root(&self) -> Result<Node>;
     /// A directory outside the user's tree, on the same file system: objects can be renamed

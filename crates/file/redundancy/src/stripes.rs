@@ -66,8 +66,7 @@ pub struct Stripe {
     /// Which shard is where.
     pub layout: Layout,
     code: ReedSolomon,
-    /// Where the bases lie that are known, by shard.
-    bases: Mutex<BTreeMap<u8, Base>>,
+    bases: shard::BaseMap,
     /// Readers decode, the writer merges. A merge that was left undecided says so.
     state: RwLock<State>,
 }
@@ -82,19 +81,19 @@ enum State {
 }
 
 impl Stripe {
-    fn new(id: StripeId, layout: Layout, bases: BTreeMap<u8, Base>) -> Stripe {
+    fn new(id: StripeId, layout: Layout, bases: shard::BaseMap) -> Stripe {
         Stripe {
             id,
             code: ReedSolomon::new(layout.geometry),
             layout,
-            bases: Mutex::new(bases),
+            bases,
             state: RwLock::new(State::Sound),
         }
     }
 
-    /// Where the base of a data shard lies, as far as its store is there.
-    pub fn base(&self, shard: Shard) -> Option<Base> {
-        self.bases.lock().get(&shard.0).cloned()
+    /// Where the base of a data shard lies, and its copies.
+    pub fn base(&self, shard: Shard) -> Option<&Base> {
+        self.bases.get(&shard.0)
     }
 }
 

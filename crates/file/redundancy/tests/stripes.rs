@@ -124,6 +124,7 @@ fn make(root: &Path) {
     let base = Base {
         node: Node(b"file".as_slice().into()),
         offset: 0,
+        copies: Vec::new(),
     };
     let bases = (0..DATA).map(|shard| (Shard(shard), base.clone()));
     let stripes = open(root, all());

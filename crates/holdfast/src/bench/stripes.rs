@@ -149,6 +149,7 @@ impl Scene {
             let base = Base {
                 node: Node(b"file".as_slice().into()),
                 offset: chunk * self.chunk.get(),
+                copies: Vec::new(),
             };
             let bases = (0..DATA).map(|shard| (Shard(shard), base.clone()));
             let prepared = self.stripes.prepare(id, self.layout(chunk)?, bases)?;

@@ -14,6 +14,7 @@ use crate::label::{LABEL_BYTES, Label, XATTR_NAME};
 use attributes::{attr_of, kind_of};
 use directories::{Directories, Directory};
 use env::handle::{Handle, get_xattr, name_to_handle, open_by_handle, proc_path};
+use env::real::RealDir;
 use mount::{Attr, Errno, Kind, RenameFlags, Result, SetAttr, Space};
 use rustix::fs::{AtFlags, OFlags, RawDir, Stat};
 use std::ffi::{CString, OsStr, OsString};
@@ -76,7 +77,7 @@ pub struct LocalStore {
     /// The mount that the tree is on: what is found on another one is not ours.
     mount_id: i32,
     device: u64,
-    system: Arc<dyn env::Dir>,
+    system: Arc<RealDir>,
     aside: Node,
     directories: Directories,
     lease: Option<lease::Lease>,
@@ -156,7 +157,16 @@ impl Store for LocalStore {
     }
 
     fn system(&self) -> Arc<dyn env::Dir> {
-        Arc::clone(&self.system)
+        self.system.clone()
+    }
+
+    fn part(&self, name: &str) -> Result<Arc<dyn env::Dir>> {
+        Ok(Arc::new(self.system.subdirectory(name)?))
+    }
+
+    fn files(&self) -> Result<Arc<dyn env::Files>> {
+        let root = rustix::io::fcntl_dupfd_cloexec(&self.root, 0)?;
+        Ok(Arc::new(env::real::RealFiles::from_fd(root)?))
     }
 
     fn aside(&self) -> Result<Node> {

@@ -203,6 +203,14 @@ impl Store for SimStore {
         Arc::new(system::SystemDir::new(self))
     }
 
+    fn part(&self, name: &str) -> Result<Arc<dyn env::Dir>> {
+        Ok(Arc::new(system::SystemDir::part(self, name)))
+    }
+
+    fn files(&self) -> Result<Arc<dyn env::Files>> {
+        Ok(Arc::new(system::SimFiles::new(self)))
+    }
+
     fn root(&self) -> Result<Node> {
         self.look().map(|_| self.node(ROOT))
     }

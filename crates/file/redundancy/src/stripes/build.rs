@@ -1,7 +1,7 @@
 //! Making a stripe, and giving one up.
 
 use super::shard::{HEADER_BYTES, Header, OpenShard, name, new_name};
-use super::{Base, Layout, Result, Site, State, Stripe, StripeError, Stripes};
+use super::{Base, Layout, Result, Site, Slot, State, Stripe, StripeError, Stripes};
 use crate::encoding::StripeId;
 use crate::label::StoreMask;
 use env::Open;
@@ -25,8 +25,8 @@ impl std::fmt::Debug for Prepared<'_> {
 
 impl Stripes {
     /// Computes the parity of chunks, writes it and the checksums of all shards, makes them
-    /// durable, reads everything again (what the page cache has, it may read there) and compares. The caller keeps writers off the bases, or
-    /// notices them and drops the result.
+    /// durable, reads everything again (what the page cache has, it may read there) and compares. The caller
+    /// keeps writers off the bases, or notices them and drops the result.
     ///
     /// `id` is a number that no stripe of the set has ever had. `bases` says where each data
     /// shard's base lies.
@@ -102,7 +102,7 @@ impl Stripes {
             stripe: stripe.id,
             shard,
             layout: layout.clone(),
-            base: base.clone(),
+            bases: stripe.bases.clone(),
         };
         let header = header.encode(self.set)?;
         assert!(header.len() as u64 == HEADER_BYTES, "a header of one block");
@@ -115,7 +115,7 @@ impl Stripes {
         let disk = disk.map_err(io("making a shard"))?;
         disk.write_at(0, &header).map_err(io("writing a shard"))?;
         let key = (stripe.id, shard);
-        OpenShard::open_as(self.set, site, key, layout, base.as_ref(), file)
+        OpenShard::open_as(self.set, site, key, layout, base, file)
     }
 
     fn fill(&self, stripe: &Stripe, shards: &[Option<OpenShard>]) -> Result<()> {
@@ -186,8 +186,28 @@ impl Stripes {
         let stripe = self.get(id)?;
         *stripe.state.write() = State::Removed;
         self.stripes.write().remove(&id);
+        // First the parity counts as not finished, so that a start after a crash in here takes the
+        // rest away: the copies, not what is left of the stripe, are what the data is.
+        let unfinished = self.each_parity(&stripe.layout, |shard, site| site.unfinish(id, shard));
         let (failed, _) = self.take_away(&stripe);
-        failed.map_or(Ok(()), Err)
+        unfinished.and(failed.map_or(Ok(()), Err))
+    }
+
+    /// Calls `act` for each parity shard whose store is there; what failed first.
+    fn each_parity(
+        &self,
+        layout: &Layout,
+        mut act: impl FnMut(Shard, &Site) -> Result<()>,
+    ) -> Result<()> {
+        let mut first = Ok(());
+        for (shard, slot) in layout.shards() {
+            if let Slot::Parity { store } = slot
+                && let Ok(site) = self.site(store)
+            {
+                first = first.and(act(shard, &site));
+            }
+        }
+        first
     }
 
     /// Removes the files of a stripe wherever a store is there; what failed first, and where
@@ -222,6 +242,17 @@ impl Site {
         self.shards
             .sync()
             .map_err(io("syncing the shards' directory"))
+    }
+
+    /// Takes a shard its final name, durably.
+    fn unfinish(&self, stripe: StripeId, shard: Shard) -> Result<()> {
+        let renamed = self
+            .shards
+            .rename(&name(stripe, shard), &new_name(stripe, shard));
+        match renamed {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(StripeError::io(self.store, "giving a stripe up")(errno)),
+        }
     }
 
     /// Gives a shard its final name.

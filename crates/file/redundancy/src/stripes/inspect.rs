@@ -1,10 +1,12 @@
 //! Shard files and notes of merges for people, and for the fuzz targets.
 
+use super::PAGE_BYTES;
 use super::note::{self, COMMIT, Commit, PREPARE, Prepare};
 use super::shard::{HEADER_BYTES, Header, Slot, identity};
-use super::{Base, PAGE_BYTES};
 use crate::set::SetId;
+use crate::store::Node;
 use codec::{Corruption, Field, open_object, page_sum};
+use parity::Shard;
 
 /// The header of a shard file; of a parity shard also how many pages of what is shown of it are
 /// right. `length` is that of the whole file.
@@ -36,9 +38,19 @@ pub fn shard(bytes: &[u8], length: u64) -> Result<Vec<Field>, Corruption> {
         };
         fields.push(field(&shard.to_string(), value));
     }
-    if let Some(Base { node, offset }) = &header.base {
-        let node: String = node.0.iter().map(|byte| format!("{byte:02x}")).collect();
-        fields.push(field("base", format!("file {node}, from byte {offset}")));
+    let hex = |node: &Node| -> String { node.0.iter().map(|b| format!("{b:02x}")).collect() };
+    for (shard, base) in &header.bases {
+        let copies = base.copies.iter();
+        let copies: String = copies
+            .map(|(store, node)| format!("; copy on store {}: file {}", store.0, hex(node)))
+            .collect();
+        let (node, offset) = (hex(&base.node), base.offset);
+        fields.push(field(
+            &format!("base of {}", Shard(*shard)),
+            format!("file {node}, from byte {offset}{copies}"),
+        ));
+    }
+    if header.bases.contains_key(&header.shard.0) {
         return Ok(fields);
     }
     let expected = layout.data_offset() + layout.chunk.get();
@@ -89,13 +101,14 @@ pub fn recode_note(kind: u16, bytes: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Base;
     use super::*;
     use crate::encoding::{ChunkBytes, StripeId};
     use crate::label::{ObjectId, StoreIndex, StoreMask};
     use crate::store::Node;
     use crate::stripes::Layout;
     use crate::stripes::note::Redo;
-    use parity::{Geometry, Shard};
+    use parity::Geometry;
     use std::num::NonZeroU64;
 
     fn hex(bytes: &[u8]) -> String {
@@ -124,10 +137,16 @@ mod tests {
                     },
                 ],
             },
-            base: (shard == 2).then(|| Base {
-                node: Node([0xaa, 0xbb].as_slice().into()),
-                offset: 3 << 16,
-            }),
+            bases: [(0, 0xcc, 0), (2, 0xaa, 5)]
+                .map(|(shard, node, copy)| {
+                    let base = Base {
+                        node: Node([node, 0xbb].as_slice().into()),
+                        offset: 3 << 16,
+                        copies: vec![(StoreIndex(copy), Node([node, 0xdd].as_slice().into()))],
+                    };
+                    (shard, base)
+                })
+                .into(),
         }
     }
 
@@ -197,13 +216,7 @@ mod tests {
     #[test]
     fn headers_read_back_and_flipped_bits_are_found() {
         for shard in [0, 2, 3] {
-            let mut header = header(shard);
-            if shard == 0 {
-                header.base = Some(Base {
-                    node: Node::default(),
-                    offset: 0,
-                });
-            }
+            let header = header(shard);
             let bytes = header.encode(SetId(0x11)).expect("fits");
             assert_eq!(Header::decode(&bytes, Some(SetId(0x11))), Ok(header));
             assert!(Header::decode(&bytes, Some(SetId(0x12))).is_err());
@@ -218,8 +231,20 @@ mod tests {
 
     #[test]
     fn a_data_shard_without_a_base_is_none() {
-        let bytes = header(0).encode(SetId(0x11)).expect("fits");
+        let mut header = header(3);
+        header.bases.remove(&0);
+        let bytes = header.encode(SetId(0x11)).expect("fits");
         let wrong = Header::decode(&bytes, None).expect_err("shard 0 holds data");
-        assert_eq!(wrong.what, "base of a data shard");
+        assert_eq!(wrong.what, "bases of data shards");
+    }
+
+    #[test]
+    fn a_copy_on_the_store_of_the_base_is_none() {
+        let mut header = header(3);
+        let base = header.bases.get_mut(&2).expect("a base");
+        base.copies.push((StoreIndex(0), Node::default()));
+        let bytes = header.encode(SetId(0x11)).expect("fits");
+        let wrong = Header::decode(&bytes, None).expect_err("the base is on store 0");
+        assert_eq!(wrong.what, "store of a copy");
     }
 }

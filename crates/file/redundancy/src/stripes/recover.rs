@@ -2,8 +2,8 @@
 
 use super::merge::Part;
 use super::note::{self, COMMIT, Commit, Decision, PREPARE, Prepare};
-use super::shard::{HEADER_BYTES, Header, REBUILT, parse};
-use super::{Base, Layout, Result, Site, Stripe, StripeError, Stripes};
+use super::shard::{BaseMap, HEADER_BYTES, Header, REBUILT, parse};
+use super::{Layout, Result, Site, Stripe, StripeError, Stripes};
 use crate::encoding::StripeId;
 use crate::label::{StoreIndex, StoreMask};
 use crate::set::SetId;
@@ -36,28 +36,27 @@ pub struct Recovered {
 /// What the stores have of one stripe.
 #[derive(Default)]
 struct Seen {
-    layout: Option<Layout>,
+    made: Option<(Layout, BaseMap)>,
     disagree: bool,
     /// Shards with their final name, and those without.
     standing: BTreeSet<u8>,
     unmade: BTreeSet<u8>,
-    bases: BTreeMap<u8, Base>,
 }
 
 impl Seen {
     fn add(&mut self, header: Header, standing: bool) {
-        match &self.layout {
-            Some(layout) if *layout != header.layout => self.disagree = true,
-            Some(_) => {}
-            None => self.layout = Some(header.layout),
-        }
         let shard = header.shard.0;
+        let made = (header.layout, header.bases);
+        match &self.made {
+            Some(known) if *known != made => self.disagree = true,
+            Some(_) => {}
+            None => self.made = Some(made),
+        }
         if standing {
             self.standing.insert(shard);
         } else {
             self.unmade.insert(shard);
         }
-        self.bases.extend(header.base.map(|base| (shard, base)));
     }
 }
 
@@ -232,7 +231,7 @@ impl Stripes {
         present: StoreMask,
         report: &mut Recovered,
     ) -> Result<()> {
-        let Some(layout) = seen.layout.filter(|_| !seen.disagree) else {
+        let Some((layout, bases)) = seen.made.filter(|_| !seen.disagree) else {
             if seen.standing.is_empty() {
                 return self.unmake(id, &seen.unmade, report);
             }
@@ -257,7 +256,7 @@ impl Stripes {
         } else {
             report.whole += 1;
         }
-        let stripe = Arc::new(Stripe::new(id, layout, seen.bases));
+        let stripe = Arc::new(Stripe::new(id, layout, bases));
         self.stripes.write().insert(id, stripe);
         Ok(())
     }
@@ -366,9 +365,9 @@ impl Stripes {
         };
         if seen.disagree
             || seen
-                .layout
+                .made
                 .as_ref()
-                .is_some_and(|layout| *layout != stripe.layout)
+                .is_some_and(|(layout, bases)| (layout, bases) != (&stripe.layout, &stripe.bases))
         {
             report.incomplete.push(id);
             return Ok(());
@@ -377,7 +376,6 @@ impl Stripes {
             // The stripe stands: the others know that this shard was finished.
             site.finish(id, Shard(*shard))?;
         }
-        stripe.bases.lock().extend(seen.bases);
         report.whole += 1;
         Ok(())
     }

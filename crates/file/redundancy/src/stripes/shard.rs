@@ -5,10 +5,12 @@ use super::{PAGE_BYTES, Result, Site, Stripe, StripeError};
 use crate::encoding::{ChunkBytes, ChunkId, ChunkIndex, StripeId};
 use crate::label::{ObjectId, StoreIndex, StoreMask};
 use crate::set::SetId;
+use crate::store::Node;
 use codec::{Corruption, Identity, open_object, page_sum, seal_object};
 use env::{Disk, Open};
 use parity::{Geometry, Role, Shard};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -145,14 +147,19 @@ impl Layout {
     }
 }
 
-/// Where a base lies on its store.
+/// Where a base lies on its store, and where the copies are that the stripe stands for.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Base {
     /// The store's own reference to the file.
-    pub node: crate::store::Node,
+    pub node: Node,
     /// Where in it the base begins.
     pub offset: u64,
+    /// The file's other copies: store, and its own reference.
+    pub copies: Vec<(StoreIndex, Node)>,
 }
+
+/// The bases of a stripe by data shard.
+pub(super) type BaseMap = BTreeMap<u8, Base>;
 
 /// The header of a shard file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -160,7 +167,7 @@ pub(super) struct Header {
     pub(super) stripe: StripeId,
     pub(super) shard: Shard,
     pub(super) layout: Layout,
-    pub(super) base: Option<Base>,
+    pub(super) bases: BaseMap,
 }
 
 /// The payload, in postcard's encoding. The order of fields is the format.
@@ -171,7 +178,7 @@ struct Payload {
     chunk_bytes: u64,
     shard: u8,
     slots: Vec<Slot>,
-    base: Option<Base>,
+    bases: BaseMap,
 }
 
 /// What a page checksum and a header carry of a stripe.
@@ -191,7 +198,7 @@ impl Header {
             chunk_bytes: self.layout.chunk.get(),
             shard: self.shard.0,
             slots: self.layout.slots.clone(),
-            base: self.base.clone(),
+            bases: self.bases.clone(),
         };
         let payload = postcard::to_allocvec(&payload)
             .map_err(|_| StripeError::Misuse("a layout that cannot be written"))?;
@@ -242,7 +249,7 @@ impl Header {
                 chunk,
                 slots: payload.slots,
             },
-            base: payload.base,
+            bases: payload.bases,
         };
         let set = set.map_or(found.set, |set| set.0.to_le_bytes());
         let expected = Identity {
@@ -260,13 +267,27 @@ impl Header {
         if header.layout.check().is_err() {
             return Err(wrong("layout of a stripe", 1, 0));
         }
-        let has_base = matches!(header.layout.slot(header.shard), Ok(Slot::Data { .. }));
-        if has_base != header.base.is_some() {
-            return Err(wrong(
-                "base of a data shard",
-                has_base.into(),
-                (!has_base).into(),
-            ));
+        header.layout.slot(header.shard).map_err(|_| {
+            let shards = u64::from(header.layout.geometry.shards());
+            wrong("number of a shard", shards - 1, header.shard.0.into())
+        })?;
+        let holders = header.layout.shards().filter_map(|(shard, slot)| {
+            let store = slot.chunk().and(slot.store())?;
+            Some((shard.0, store))
+        });
+        let holders: BTreeMap<u8, StoreIndex> = holders.collect();
+        if !header.bases.keys().eq(holders.keys()) {
+            let (expected, found) = (holders.len() as u64, header.bases.len() as u64);
+            return Err(wrong("bases of data shards", expected, found));
+        }
+        for (base, store) in header.bases.values().zip(holders.values()) {
+            let mut seen = StoreMask::only(*store);
+            for (copy, _) in &base.copies {
+                if copy.0 >= 64 || seen.has(*copy) {
+                    return Err(wrong("store of a copy", 0, copy.0.into()));
+                }
+                seen = seen.with(*copy);
+            }
         }
         Ok(header)
     }
@@ -325,14 +346,7 @@ impl OpenShard {
     ) -> Result<OpenShard> {
         let file = name(stripe.id, shard);
         let base = stripe.base(shard);
-        OpenShard::open_as(
-            set,
-            site,
-            (stripe.id, shard),
-            &stripe.layout,
-            base.as_ref(),
-            &file,
-        )
+        OpenShard::open_as(set, site, (stripe.id, shard), &stripe.layout, base, &file)
     }
 
     pub(super) fn open_as(

@@ -51,6 +51,7 @@ fn base() -> Base {
     Base {
         node: Node(b"file".as_slice().into()),
         offset: BASE_AT,
+        copies: Vec::new(),
     }
 }
 

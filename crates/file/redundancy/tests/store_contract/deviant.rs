@@ -56,6 +56,12 @@ impl Store for Deviant {
     fn system(&self) -> Arc<dyn env::Dir> {
         self.inner.system()
     }
+    fn part(&self, name: &str) -> Result<Arc<dyn env::Dir>> {
+        self.inner.part(name)
+    }
+    fn files(&self) -> Result<Arc<dyn env::Files>> {
+        self.inner.files()
+    }
     fn root(&self) -> Result<Node> {
         self.inner.root()
     }

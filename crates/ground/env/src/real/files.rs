@@ -28,6 +28,11 @@ impl RealFiles {
     pub fn open(path: impl AsRef<Path>) -> Result<RealFiles> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mount = uninterrupted(|| rustix::fs::open(path.as_ref(), flags, Mode::empty()))?;
+        RealFiles::from_fd(mount)
+    }
+
+    /// The file system that an open directory is on; errors as [`RealFiles::open`].
+    pub fn from_fd(mount: OwnedFd) -> Result<RealFiles> {
         let device = rustix::fs::fstat(&mount)?.st_dev;
         let files = RealFiles { mount, device };
         // Both directions: overlayfs and some FUSE file systems give handles that they cannot open.

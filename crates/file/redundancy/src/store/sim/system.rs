@@ -6,20 +6,41 @@ use super::faults::Fault;
 use super::state::{State, check_name};
 use super::tree::{Change, Inode, SYSTEM};
 use super::{SimStore, names};
+use crate::store::{Node, Store};
+use env::handle::Handle;
 use env::{Disk, Open, Result};
 use mount::{Errno, Kind, RenameFlags};
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 pub(super) struct SystemDir {
     store: SimStore,
+    /// What the names of a part begin with; empty for what belongs to no part.
+    prefix: String,
 }
+
+/// Ends the name of a part. No file of Holdfast's own has it in its name.
+const PART: char = ':';
 
 impl SystemDir {
     pub(super) fn new(store: &SimStore) -> SystemDir {
         SystemDir {
             store: another(store),
+            prefix: String::new(),
         }
+    }
+
+    /// A directory of its own, as a part of the names.
+    pub(super) fn part(store: &SimStore, name: &str) -> SystemDir {
+        SystemDir {
+            store: another(store),
+            prefix: format!("{name}{PART}"),
+        }
+    }
+
+    fn name(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
     }
 
     fn disk(&self, ino: u64, write: bool, durable: bool) -> Arc<dyn Disk> {
@@ -83,7 +104,8 @@ fn read_all(state: &State, ino: u64) -> Vec<u8> {
 
 impl env::Dir for SystemDir {
     fn open(&self, name: &str, how: Open) -> Result<Arc<dyn Disk>> {
-        let find = |state: &State| state.find(SYSTEM, OsStr::new(name));
+        let name = self.name(name);
+        let find = |state: &State| state.find(SYSTEM, OsStr::new(&name));
         match how {
             Open::Read => Ok(self.disk(find(&*self.store.look()?)?, false, false)),
             Open::Write | Open::WriteDurable => {
@@ -99,7 +121,7 @@ impl env::Dir for SystemDir {
                 if length > state.room() {
                     return Err(Errno::NOSPC);
                 }
-                let ino = create(&mut state, name)?;
+                let ino = create(&mut state, &name)?;
                 state.change_content(
                     ino,
                     Edit::Reserve {
@@ -114,9 +136,10 @@ impl env::Dir for SystemDir {
     }
 
     fn read(&self, name: &str) -> Result<Vec<u8>> {
+        let name = self.name(name);
         let mut guard = self.store.look()?;
         let state = &mut *guard;
-        let ino = state.find(SYSTEM, OsStr::new(name))?;
+        let ino = state.find(SYSTEM, OsStr::new(&name))?;
         if state.plan.strikes(Fault::ReadError, &mut state.rng) {
             return Err(Errno::IO);
         }
@@ -126,12 +149,13 @@ impl env::Dir for SystemDir {
     fn replace(&self, name: &str, content: &[u8]) -> Result<()> {
         check_name(OsStr::new(name))?;
         let new = format!("{name}.new");
+        let made = self.name(&new);
         let ino = {
             let mut state = self.store.change()?;
-            if state.journal.now.get(SYSTEM, OsStr::new(&new)).is_some() {
-                names::unlink(&mut state, SYSTEM, OsStr::new(&new))?;
+            if state.journal.now.get(SYSTEM, OsStr::new(&made)).is_some() {
+                names::unlink(&mut state, SYSTEM, OsStr::new(&made))?;
             }
-            let ino = create(&mut state, &new)?;
+            let ino = create(&mut state, &made)?;
             super::file::write(&mut state, ino, 0, content)?;
             ino
         };
@@ -140,21 +164,26 @@ impl env::Dir for SystemDir {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
-        let (from, to) = ((SYSTEM, OsStr::new(from)), (SYSTEM, OsStr::new(to)));
+        let (from, to) = (self.name(from), self.name(to));
+        let (from, to) = ((SYSTEM, OsStr::new(&from)), (SYSTEM, OsStr::new(&to)));
         names::rename(&mut *self.store.change()?, from, to, RenameFlags::empty())?;
         sync(&mut *self.store.step()?, None)
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        names::unlink(&mut *self.store.change()?, SYSTEM, OsStr::new(name))
+        let name = self.name(name);
+        names::unlink(&mut *self.store.change()?, SYSTEM, OsStr::new(&name))
     }
 
     fn list(&self) -> Result<Vec<String>> {
         let state = self.store.look()?;
         let names = state.journal.now.list(SYSTEM);
-        Ok(names
-            .map(|(name, _)| name.to_string_lossy().into_owned())
-            .collect())
+        let names = names.map(|(name, _)| name.to_string_lossy().into_owned());
+        let mine = names.filter_map(|name| {
+            let rest = name.strip_prefix(&self.prefix)?;
+            (!rest.contains(PART)).then(|| rest.to_owned())
+        });
+        Ok(mine.collect())
     }
 
     fn sync(&self) -> Result<()> {
@@ -213,5 +242,40 @@ impl Disk for SystemFile {
         let size = state.attr(self.ino)?.size;
         let length = length.min(size.saturating_sub(offset));
         state.change_content(self.ino, Edit::Zero { offset, length })
+    }
+}
+
+/// The extended attributes of a simulated store's objects; a handle is a node.
+pub(super) struct SimFiles(SimStore);
+
+impl SimFiles {
+    pub(super) fn new(store: &SimStore) -> SimFiles {
+        SimFiles(another(store))
+    }
+}
+
+fn node(file: &Handle) -> Node {
+    Node(file.as_bytes().into())
+}
+
+fn plain(name: &CStr) -> &OsStr {
+    OsStr::from_bytes(name.to_bytes())
+}
+
+impl env::Files for SimFiles {
+    fn attribute(&self, file: &Handle, name: &CStr) -> Result<Vec<u8>> {
+        self.0.xattr(&node(file), plain(name))
+    }
+
+    fn set_attribute(&self, file: &Handle, name: &CStr, value: &[u8]) -> Result<()> {
+        self.0.set_xattr(&node(file), plain(name), value, 0)
+    }
+
+    fn remove_attribute(&self, file: &Handle, name: &CStr) -> Result<()> {
+        self.0.remove_xattr(&node(file), plain(name))
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        Store::sync_all(&self.0)
     }
 }
