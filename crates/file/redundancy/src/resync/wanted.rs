@@ -88,6 +88,8 @@ struct Survey<'a> {
     /// What an interrupted recovery has left aside: the voters that have it there do not know
     /// where it belongs, or not all of its names.
     aside: BTreeMap<ObjectId, Nodes>,
+    /// The same as copies that can be followed, on the lowest voter that has them.
+    aside_copies: BTreeMap<ObjectId, Wanted>,
 }
 
 impl Survey<'_> {
@@ -96,7 +98,13 @@ impl Survey<'_> {
             for (name, found, label) in labelled(self.engine, &**store, &store.aside()?)? {
                 if name == aside_name(label.id) {
                     let nodes = self.aside.entry(label.id).or_default();
-                    nodes.push((*index, found.node));
+                    nodes.push((*index, found.node.clone()));
+                    self.aside_copies.entry(label.id).or_insert(Wanted {
+                        label,
+                        kind: found.attr.kind,
+                        links: found.attr.nlink,
+                        source: (*index, found.node),
+                    });
                 }
             }
         }
@@ -106,6 +114,12 @@ impl Survey<'_> {
     fn is_aside(&self, id: ObjectId, voter: StoreIndex) -> bool {
         let nodes = self.aside.get(&id);
         nodes.is_some_and(|nodes| nodes.iter().any(|(s, _)| *s == voter))
+    }
+
+    /// Whether nothing is left of an object but what an interrupted recovery has put aside: it had
+    /// begun to complete a rename.
+    fn is_only_aside(&self, id: ObjectId) -> bool {
+        self.aside.contains_key(&id) && self.seen(id).is_empty()
     }
 
     /// Scans a directory and, below it, what is new or was moved there.
@@ -274,6 +288,7 @@ pub(crate) fn decide(engine: &Engine, voters: &Voters, dirty: &DirtySet) -> Resu
         seen: BTreeMap::new(),
         unlabelled: BTreeSet::new(),
         aside: BTreeMap::new(),
+        aside_copies: BTreeMap::new(),
     };
     survey.look_aside()?;
     let dirs: Vec<ObjectId> = dirty
@@ -366,15 +381,18 @@ fn roll_forward(survey: &Survey<'_>, claims: &mut Claims, rename: &Rename) {
             return;
         }
         let decides = survey.decider_of_id(moving);
-        if !decides.is_some_and(|v| has(moving, &from, v)) {
+        if !decides.is_some_and(|v| has(moving, &from, v)) && !survey.is_only_aside(moving) {
             return;
         }
         if exchange {
             // Where the other object has not come here either, no store had begun.
-            let Some(voter) = voters().find(|v| has(target, &from, *v)) else {
+            if let Some(voter) = voters().find(|v| has(target, &from, *v)) {
+                follow(survey, claims, target, voter);
+            } else if survey.is_only_aside(target) {
+                claims.entry(from.clone()).or_default().insert(target);
+            } else {
                 return;
-            };
-            follow(survey, claims, target, voter);
+            }
         }
         if let Some(ids) = claims.get_mut(&from) {
             ids.remove(&moving);
@@ -392,6 +410,9 @@ fn roll_forward(survey: &Survey<'_>, claims: &mut Claims, rename: &Rename) {
     // store that decides for it may be further behind, and have it where it was before it came to
     // the target.
     let Some(target_decides) = survey.decider_of_id(target) else {
+        if exchange && survey.is_only_aside(target) {
+            claims.entry(from).or_default().insert(target);
+        }
         return;
     };
     let behind = if exchange {
@@ -484,7 +505,9 @@ fn names(survey: &Survey<'_>, claims: Claims) -> Decided {
 /// The object with its source: the decider's copy, or any where the decider does not have it.
 fn wanted(survey: &Survey<'_>, id: ObjectId) -> Option<Wanted> {
     let spots = survey.seen(id);
-    let first = spots.first()?;
+    let Some(first) = spots.first() else {
+        return survey.aside_copies.get(&id).cloned();
+    };
     let decides = decider(survey.voters, &first.label, first.kind == Kind::Dir);
     let source = spots
         .iter()
