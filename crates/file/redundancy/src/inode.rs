@@ -30,8 +30,8 @@ pub(crate) struct Inode {
     no_capability: AtomicBool,
     /// It has, or has had since the kernel came to know it, several names.
     several_names: AtomicBool,
-    /// Journal epoch of its last rename, plus 1.
-    moved: AtomicU64,
+    /// Journal epoch of the last change of its names, plus 1.
+    renamed: AtomicU64,
     /// Used since the open-file cache last looked.
     pub(crate) used: AtomicBool,
     /// Packed epoch, region and chunk mask of the last touch: most writes hit it.
@@ -118,7 +118,7 @@ impl Inode {
             forgotten: AtomicBool::new(false),
             no_capability: AtomicBool::new(false),
             several_names: AtomicBool::new(false),
-            moved: AtomicU64::new(0),
+            renamed: AtomicU64::new(0),
             used: AtomicBool::new(true),
             touched: AtomicU64::new(0),
         }
@@ -152,16 +152,16 @@ impl Inode {
         self.several_names.load(Ordering::Acquire)
     }
 
-    /// It was renamed in this journal epoch.
-    pub(crate) fn set_moved(&self, epoch: u64) {
-        self.moved.store(epoch + 1, Ordering::Release);
+    /// It got, lost or changed a name in this journal epoch.
+    pub(crate) fn set_renamed(&self, epoch: u64) {
+        self.renamed.store(epoch + 1, Ordering::Release);
     }
 
-    /// Whether a rename of it may not be durable yet: the checkpoint that ends its epoch need not
-    /// be complete before the next but one begins.
-    pub(crate) fn has_just_moved(&self, epoch: u64) -> bool {
-        let moved = self.moved.load(Ordering::Acquire);
-        moved > 0 && epoch.saturating_sub(moved - 1) <= 1
+    /// Whether a change of its names may not be durable yet: the checkpoint that ends its epoch
+    /// need not be complete before the next but one begins.
+    pub(crate) fn was_just_renamed(&self, epoch: u64) -> bool {
+        let renamed = self.renamed.load(Ordering::Acquire);
+        renamed > 0 && epoch.saturating_sub(renamed - 1) <= 1
     }
 
     pub(crate) fn has_no_capability(&self) -> bool {

@@ -208,6 +208,7 @@ impl Engine {
         self.touch_names(dir)?;
         self.touch(inode, Entry::Attributes(inode.id), 0xff)?;
         inode.set_several_names();
+        inode.set_renamed(self.journal.epoch());
         self.on_each(&self.copies_of(inode), |index, store| {
             store.link(
                 &self.node_on(inode, index)?,
@@ -267,6 +268,7 @@ impl Engine {
         if attr.nlink <= 1 || inode.is_dir() {
             inode.set_nameless();
         }
+        inode.set_renamed(self.journal.epoch());
     }
 
     /// Whether a directory has no entry on any member: a file may be on other stores than the

@@ -99,7 +99,7 @@ impl Engine {
 
     fn moved(&self, from: End<'_>, to: End<'_>, moving: &Arc<Inode>) {
         moving.set_hint(to.dir, to.name);
-        moving.set_moved(self.journal.epoch());
+        moving.set_renamed(self.journal.epoch());
         if moving.is_dir() {
             self.note_dir_op(from.dir);
             self.note_dir_op(to.dir);
@@ -239,13 +239,14 @@ impl Engine {
         Err(Errno::IO)
     }
 
-    /// Before a rename is written down, which a crash completes: earlier ones of its objects become
-    /// durable, so that no store brings an object back under the name before them as well. Names
-    /// reach the medium in order, so syncing any directory does.
+    /// Before a rename is written down, which a crash completes with all the names that the objects
+    /// have where it was done: earlier changes of these become durable, so that no store brings an
+    /// object back under a name from before them as well, and none that has such a name to offer
+    /// is left out. Names reach the medium in order, so syncing any directory does.
     fn settle_moves(&self, from: End<'_>, moving: &Inode, target: &Inode) -> Result<()> {
         let epoch = self.journal.epoch();
         for inode in [moving, target] {
-            if inode.is_dir() || !inode.has_just_moved(epoch) {
+            if inode.is_dir() || !inode.was_just_renamed(epoch) {
                 continue;
             }
             let mut holders = self.member_stores();
