@@ -1,14 +1,19 @@
 //! What a set is told when it starts. The same struct is filled from TOML (section
 //! `[redundancy]`) and, with feature `cli`, from the command line.
 
+use crate::encoding::{ChunkBytes, Geometry, Parameters, ReadWeight, Share};
 use serde::{Deserialize, Serialize};
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 /// Most stores that a set can have: a [`crate::label::StoreMask`] is 64 bits wide.
 pub const STORES_MAX: usize = 64;
 
 /// Most copies of a file that a set keeps.
 pub const COPIES_MAX: u8 = 3;
+
+/// Most data shards of a stripe: more save little space and make a lost store cost more reads.
+const DATA_MAX: u8 = 8;
 
 /// Configuration of one set.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -39,6 +44,20 @@ pub struct Config {
     /// Threads that serve requests (1 to 64)
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Config::default().threads))]
     pub threads: u8,
+    /// Most of the data, in percent, whose copies give way to parity where it is cold; 0 encodes
+    /// nothing
+    #[cfg_attr(feature = "cli", arg(long, value_name = "PERCENT", default_value_t = Config::default().encode_percent))]
+    pub encode_percent: u8,
+    /// Most of the requests, in percent, that encoded data may get; 100 is no limit
+    #[cfg_attr(feature = "cli", arg(long, value_name = "PERCENT", default_value_t = Config::default().encode_load_percent))]
+    pub encode_load_percent: u8,
+    /// Seconds over which requests are counted before cold data is chosen (1 to 1000000)
+    #[cfg_attr(feature = "cli", arg(long, value_name = "S", default_value_t = Config::default().encode_interval_s))]
+    pub encode_interval_s: u32,
+    /// KiB of a chunk, the unit of encoding: a power of two from 4 to 65536; files without a whole
+    /// chunk keep their copies
+    #[cfg_attr(feature = "cli", arg(long, value_name = "KIB", default_value_t = Config::default().encode_chunk_kb))]
+    pub encode_chunk_kb: u32,
     /// This store is gone for good: start without it. The operator's word for one start, so
     /// the configuration file cannot hold it
     #[cfg_attr(feature = "cli", arg(long, value_name = "INDEX"))]
@@ -59,6 +78,10 @@ impl Default for Config {
             read_ahead_kb: 1024,
             inode_limit: 100_000,
             threads: 16,
+            encode_percent: 0,
+            encode_load_percent: 10,
+            encode_interval_s: 3600,
+            encode_chunk_kb: 512,
             without: Vec::new(),
         }
     }
@@ -94,6 +117,9 @@ pub enum ConfigError {
         /// Greatest allowed value.
         max: u64,
     },
+    /// A chunk of a size that there is none of.
+    #[error("encode_chunk_kb = {0} is not a power of two from 4 to 65536")]
+    ChunkSize(u32),
     /// A path that depends on where the process was started.
     #[error("{key} {} is not an absolute path", path.display())]
     NotAbsolute {
@@ -140,7 +166,7 @@ impl Config {
     /// # Errors
     /// The first value that no set can work with.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let ranges: [(&'static str, u64, u64, u64); 5] = [
+        let ranges: [(&'static str, u64, u64, u64); 8] = [
             ("copies", u64::from(self.copies), 1, u64::from(COPIES_MAX)),
             ("checkpoint_ms", u64::from(self.checkpoint_ms), 10, 60_000),
             ("read_ahead_kb", u64::from(self.read_ahead_kb), 0, 16_384),
@@ -151,6 +177,19 @@ impl Config {
                 u64::from(u32::MAX),
             ),
             ("threads", u64::from(self.threads), 1, 64),
+            ("encode_percent", u64::from(self.encode_percent), 0, 100),
+            (
+                "encode_load_percent",
+                u64::from(self.encode_load_percent),
+                0,
+                100,
+            ),
+            (
+                "encode_interval_s",
+                u64::from(self.encode_interval_s),
+                1,
+                1_000_000,
+            ),
         ];
         for (key, value, min, max) in ranges {
             if value < min || value > max {
@@ -162,6 +201,7 @@ impl Config {
                 });
             }
         }
+        self.chunk()?;
         let stores = self.stores.len();
         if stores < usize::from(self.copies) {
             return Err(ConfigError::TooFewStores {
@@ -173,6 +213,29 @@ impl Config {
             return Err(ConfigError::TooManyStores { stores });
         }
         self.validate_paths()
+    }
+
+    fn chunk(&self) -> Result<ChunkBytes, ConfigError> {
+        let bytes = u64::from(self.encode_chunk_kb) << 10;
+        ChunkBytes::new(bytes).map_err(|_| ConfigError::ChunkSize(self.encode_chunk_kb))
+    }
+
+    /// How cold chunks are encoded: over as many stores as there are, with as much parity as there
+    /// are copies to lose. `None` where nothing is to be encoded, or would free nothing.
+    pub fn encoding(&self) -> Option<Parameters> {
+        let stores = u8::try_from(self.stores.len()).ok()?;
+        let parity = self.copies.checked_sub(1).filter(|parity| *parity > 0)?;
+        let data = stores.checked_sub(parity)?.min(DATA_MAX);
+        let percent = |percent: u8| Share::new(f64::from(percent) / 100.0).ok();
+        Some(Parameters {
+            geometry: Geometry::new(data, parity, self.copies, stores).ok()?,
+            chunk: self.chunk().ok()?,
+            read_weight: ReadWeight::new(0.0).ok()?,
+            load_limit: percent(self.encode_load_percent)?,
+            target_rate: percent(self.encode_percent).filter(|share| *share > Share::NONE)?,
+            differential: Share::NONE,
+            interval: Duration::from_secs(self.encode_interval_s.into()),
+        })
     }
 
     fn validate_paths(&self) -> Result<(), ConfigError> {
@@ -284,6 +347,43 @@ mod tests {
             copies: 2,
         };
         assert_eq!(found, Err(expected));
+    }
+
+    #[test]
+    fn the_code_follows_the_stores_and_the_copies() {
+        let shape = |stores: usize, copies| {
+            let config = Config {
+                stores: (0..stores).map(|n| format!("/s{n}").into()).collect(),
+                copies,
+                encode_percent: 50,
+                ..Config::default()
+            };
+            let geometry = config.encoding()?.geometry;
+            Some((geometry.data(), geometry.parity()))
+        };
+        assert_eq!(shape(3, 2), Some((2, 1)));
+        assert_eq!(shape(6, 3), Some((4, 2)));
+        assert_eq!(shape(20, 2), Some((8, 1)));
+        assert_eq!(shape(2, 2), None, "1+1 frees nothing");
+        assert_eq!(shape(3, 3), None);
+        assert_eq!(shape(3, 1), None, "there is no copy to give up");
+        assert_eq!(
+            Config {
+                encode_percent: 0,
+                ..with(&["/a", "/b", "/c"])
+            }
+            .encoding(),
+            None
+        );
+    }
+
+    #[test]
+    fn a_chunk_is_a_power_of_two() {
+        let config = Config {
+            encode_chunk_kb: 500,
+            ..Config::default()
+        };
+        assert_eq!(config.validate(), Err(ConfigError::ChunkSize(500)));
     }
 
     #[test]

@@ -12,6 +12,8 @@ mod attributes;
 mod check;
 mod checkpoint;
 mod content;
+mod crawl;
+mod encode;
 mod find;
 mod keeper;
 mod layer;
@@ -23,9 +25,11 @@ mod placement;
 mod rename;
 mod report;
 
+pub use crawl::Round;
 pub use keeper::{Attach, AttachError};
 pub use open::{Candidate, OpenError};
 
+use crate::encoded::Encoded;
 use crate::fanout::fanout_by;
 use crate::inode::{Inode, InodeTable};
 use crate::journal::dirty::{DirtySet, Entry, Place};
@@ -63,6 +67,8 @@ pub struct EngineOptions {
     pub rebuild_bytes_per_s: u64,
     /// Free bytes below which a store gets no new files.
     pub reserve_bytes: u64,
+    /// How cold chunks are encoded; `None` where they are not. What is encoded already stays so.
+    pub encoding: Option<crate::encoding::Parameters>,
     /// Seed of the ids of sets, stores and tenures; `None` takes the kernel's randomness.
     pub seed: Option<u64>,
 }
@@ -76,6 +82,7 @@ impl Default for EngineOptions {
             checkpoint_ms: 5000,
             rebuild_bytes_per_s: 0,
             reserve_bytes: 64 << 20,
+            encoding: None,
             seed: None,
         }
     }
@@ -127,6 +134,10 @@ pub struct Engine {
     generation: AtomicU64,
     pub(crate) gate: RwLock<()>,
     pub(crate) journal: Journal,
+    pub(crate) encoded: Arc<Encoded>,
+    /// Requests by chunk, where the set encodes.
+    pub(crate) counters: Option<crawl::Counters>,
+    pub(crate) last_round: Mutex<Option<Round>>,
     pub(crate) inodes: InodeTable,
     pub(crate) root: Arc<Inode>,
     ids: AtomicU64,

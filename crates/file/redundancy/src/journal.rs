@@ -209,6 +209,11 @@ impl Journal {
         self.active.lock().dirty()
     }
 
+    /// Whether anything of an object may have changed since the last checkpoint.
+    pub(crate) fn is_active(&self, id: ObjectId) -> bool {
+        self.active.lock().places.contains_key(&id)
+    }
+
     /// Entries active now.
     pub(crate) fn len(&self) -> usize {
         self.active.lock().entries.len()

@@ -37,6 +37,7 @@
 
 pub mod check;
 pub mod config;
+mod encoded;
 pub mod encoding;
 mod engine;
 mod fanout;
@@ -57,4 +58,4 @@ pub mod intent {
 }
 
 pub use config::{Config, ConfigError};
-pub use engine::{Attach, AttachError, Candidate, Engine, EngineOptions, OpenError};
+pub use engine::{Attach, AttachError, Candidate, Engine, EngineOptions, OpenError, Round};

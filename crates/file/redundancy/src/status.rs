@@ -76,6 +76,30 @@ pub struct StoreStatus {
     pub last_rebuild: Option<LastRebuild>,
 }
 
+/// What is encoded.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct EncodingStatus {
+    /// Data and parity shards of new stripes, as `2+1`; empty where no more are made.
+    pub code: String,
+    /// Stripes that stand.
+    pub stripes: u64,
+    /// Chunks of files in them.
+    pub chunks: u64,
+    /// Bytes of these chunks.
+    pub bytes: u64,
+    /// Bytes of parity that stand for their copies.
+    pub parity_bytes: u64,
+    /// Bytes of copies that were given up.
+    pub freed_bytes: u64,
+    /// Bytes of memory that counts of requests take.
+    pub counter_bytes: u64,
+    /// Share of all data that was encoded after the last round, from 0 to 1; `None` before the
+    /// first.
+    pub encoded_share: Option<f64>,
+    /// Share of the requests of the last round that went to encoded data, from 0 to 1.
+    pub load_share: Option<f64>,
+}
+
 /// The outcome of the last comparison of all copies.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct ScrubStatus {
@@ -112,6 +136,9 @@ pub struct Status {
     pub active_entries: u64,
     /// Inodes that the kernel holds.
     pub known_inodes: u64,
+    /// Data whose copies gave way to parity, where the set encodes or has encoded.
+    #[serde(default)]
+    pub encoding: Option<EncodingStatus>,
     /// The last `scrub` or `check`, where there was one.
     pub last_scrub: Option<ScrubStatus>,
     /// The stores.

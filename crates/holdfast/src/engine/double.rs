@@ -41,6 +41,7 @@ pub(crate) fn status() -> Status {
         last_rebuild: None,
     };
     Status {
+        encoding: None,
         set: "5f0c2f6a8a1d4f43b2a7e6c9d0f1a2b3".to_owned(),
         mount: "/srv/holdfast".to_owned(),
         pid: 4711,

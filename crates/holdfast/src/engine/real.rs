@@ -40,6 +40,7 @@ fn options(config: &Config) -> EngineOptions {
                 mask.with(StoreIndex(*index))
             }),
         checkpoint_ms: config.checkpoint_ms,
+        encoding: config.encoding(),
         rebuild_bytes_per_s: u64::from(config.rebuild_mb_per_s) * 1_000_000,
         ..EngineOptions::default()
     }

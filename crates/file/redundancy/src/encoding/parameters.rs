@@ -12,8 +12,8 @@ mod tests;
 /// Millionths in a whole.
 const WHOLE: u32 = 1_000_000;
 
-/// Smallest chunk: with smaller ones the counters cost more than they find.
-pub const CHUNK_BYTES_MIN: u64 = 64 * 1024;
+/// Smallest chunk: a page. Below 64 KiB the counters cost more than they find.
+pub const CHUNK_BYTES_MIN: u64 = 4096;
 
 /// Largest chunk: the block of HDFS, with which \[F\] compares.
 pub const CHUNK_BYTES_MAX: u64 = 64 * 1024 * 1024;

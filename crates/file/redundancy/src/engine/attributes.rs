@@ -42,6 +42,7 @@ impl Engine {
                 });
             }
             if size < self.attr_of(inode)?.size {
+                self.before_change(inode.id, size, u64::MAX)?;
                 let region = size / REGION_BYTES;
                 self.touch(inode, Entry::Tail(inode.id, region as u32), 0xff)?;
             }

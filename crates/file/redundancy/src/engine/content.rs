@@ -215,6 +215,9 @@ impl Engine {
         offset: u64,
         buffer: &mut [u8],
     ) -> Result<usize> {
+        if let Some(counters) = &self.counters {
+            counters.read(inode.id, offset, buffer.len() as u64);
+        }
         self.on_first_file(inode, |file| file.read_at(offset, &mut *buffer))
     }
 
@@ -229,6 +232,8 @@ impl Engine {
             let (index, file) = open.reader().ok_or(Errno::IO)?;
             match ask(&**file) {
                 Err(errno) if fault(errno) == Fault::Medium => self.fence_for(*index, errno)?,
+                // An encoded range of which too little is left to decode it.
+                Err(Errno::NODATA) => return Err(Errno::IO),
                 other => return other,
             }
         }
@@ -237,7 +242,11 @@ impl Engine {
 
     /// Writes every copy.
     pub(crate) fn write_content(&self, inode: &Arc<Inode>, offset: u64, data: &[u8]) -> Result<()> {
+        if let Some(counters) = &self.counters {
+            counters.wrote(inode.id, offset, data.len() as u64);
+        }
         let _gate = self.begin()?;
+        self.before_change(inode.id, offset, data.len() as u64)?;
         self.touch_range(inode, offset, data.len() as u64)?;
         let open = self.open_copies(inode, true)?;
         let _range = inode.write_range(offset, data.len() as u64);
@@ -379,6 +388,7 @@ impl Engine {
         } else {
             length
         };
+        self.before_change(inode.id, offset, reach)?;
         self.touch(inode, Entry::Attributes(inode.id), 0xff)?;
         self.touch_range(inode, offset, reach.min(u64::from(u32::MAX) * CHUNK_BYTES))?;
         let open = self.open_copies(inode, true)?;

@@ -118,6 +118,9 @@ pub(crate) fn start(engine: &Arc<Engine>) {
     spawn("checkpoint", Engine::keep_checkpoints);
     spawn("stores", |engine, _| engine.watch_stores());
     spawn("resync", |engine, _| engine.try_returns());
+    if engine.options.encoding.is_some() {
+        spawn("encode", Engine::keep_encoding);
+    }
 }
 
 /// What to tell of a store between tries.
@@ -180,6 +183,27 @@ impl Engine {
         }
         if let Err(errno) = self.checkpoint() {
             tracing::warn!(%errno, "a checkpoint was not completed; it is tried again");
+        }
+        *last = Instant::now();
+    }
+
+    /// Encodes what is cold, once an interval. Counts begin with the start, so the first round is
+    /// an interval after it.
+    fn keep_encoding(&self, last: &mut Instant) {
+        let Some(encoding) = &self.options.encoding else {
+            return;
+        };
+        let whole = self.members().count() == self.slots.len();
+        if last.elapsed() < encoding.interval || !whole {
+            return;
+        }
+        match self.encode_round() {
+            Ok(round) => tracing::info!(
+                made = round.made,
+                given_up = round.given_up,
+                "a round of encoding has ended"
+            ),
+            Err(errno) => tracing::info!(%errno, "a round of encoding was left off"),
         }
         *last = Instant::now();
     }
@@ -361,7 +385,12 @@ impl Engine {
                 });
             }
             // Before the progress goes: a store that is away always says why.
-            Err(errno) => *slot.detail.lock() = not_brought_back(errno, &pace),
+            Err(errno) => {
+                *slot.detail.lock() = not_brought_back(errno, &pace);
+                if !self.members().has(index) {
+                    self.encoded.forget(index);
+                }
+            }
         }
         *slot.progress.lock() = None;
         let mut membership = self.membership.lock();
@@ -374,7 +403,8 @@ impl Engine {
         done
     }
 
-    fn catch_up(&self, index: StoreIndex, store: &Arc<dyn Store>, pace: &Pace) -> Result<()> {
+    fn catch_up(&self, index: StoreIndex, bare: &Arc<dyn Store>, pace: &Pace) -> Result<()> {
+        let store = &self.encoded.wrap(index, bare.clone());
         store.set_label(&store.root()?, &self.root.label())?;
         self.checkpoint()?;
         let older = self.is_older(index, store);
@@ -391,6 +421,7 @@ impl Engine {
                 .cloned()
                 .unwrap_or_else(DirtySet::everything)
         };
+        self.join_stripes(index, bare, todo.is_everything())?;
         if todo.is_everything() {
             pace.set_phase("counting");
             pace.set_total(self.count_bytes(index, pace)?);
@@ -433,7 +464,7 @@ impl Engine {
         }
         self.join(index, store)?;
         nameless.adopt(index);
-        Ok(())
+        self.audit_stripes()
     }
 
     /// Whether the store is, by its journal, an image from before it left: what it has not seen is

@@ -124,6 +124,7 @@ impl Engine {
             *slot.detail.lock() = why;
             // Let go of, so that its disk can be taken out and its lock is free when it returns.
             *slot.store.write() = None;
+            self.encoded.forget(store);
             let unseen = if doubtful {
                 DirtySet::everything()
             } else {

@@ -251,6 +251,7 @@ impl Engine {
                 }
             }
         } else if inode.kind == Kind::File {
+            self.before_change(inode.id, 0, u64::MAX)?;
             self.open_copies(inode, true)?;
         }
         Ok(())

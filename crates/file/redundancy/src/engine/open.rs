@@ -3,6 +3,7 @@
 mod journals;
 
 use super::{DirOps, Engine, EngineOptions, Membership, Slot, keeper};
+use crate::encoded::Encoded;
 use crate::inode::{Inode, InodeTable};
 use crate::journal::dirty::DirtySet;
 use crate::journal::{Journal, log_id};
@@ -366,12 +367,13 @@ impl Engine {
             places,
             outside,
         } = start;
+        let encoded = Arc::new(Encoded::default());
         let mut candidates: Vec<Option<Candidate>> = candidates.into_iter().map(Some).collect();
         let mut slots = Vec::new();
         for (place, candidate) in places.iter().enumerate() {
             let index = StoreIndex(place as u8);
             let candidate = candidate.and_then(|c| candidates.get_mut(c)?.take());
-            slots.push(slot(index, candidate, present, &outside));
+            slots.push(slot(index, candidate, present, &outside, &encoded));
         }
         let Journals {
             logs,
@@ -432,6 +434,11 @@ impl Engine {
             generation: AtomicU64::new(header.history[0].generation),
             gate: RwLock::new(()),
             journal: Journal::new(logs, first_id, checkpoint, options.background),
+            encoded,
+            counters: options
+                .encoding
+                .map(|encoding| super::crawl::Counters::new(encoding.chunk)),
+            last_round: Mutex::new(None),
             inodes: InodeTable::new(root.clone()),
             root,
             ids: AtomicU64::new(first_id.0),
@@ -477,6 +484,7 @@ impl Engine {
             self.leave_older(store)?;
         }
         self.label_roots()?;
+        self.open_stripes()?;
         if !active.is_empty() || active.is_everything() {
             tracing::info!(
                 entries = active.len(),
@@ -494,6 +502,7 @@ impl Engine {
                 }
             }
         }
+        self.audit_stripes()?;
         self.checkpoint()
     }
 }
@@ -545,6 +554,7 @@ fn slot(
     candidate: Option<Candidate>,
     present: StoreMask,
     outside: &[(StoreIndex, Result<(), RefuseReason>)],
+    encoded: &Arc<Encoded>,
 ) -> Slot {
     let verdict = outside
         .iter()
@@ -568,7 +578,9 @@ fn slot(
         (_, None, None) => "it is missing; bring it back, or attach an empty one".into(),
     };
     let store = if present.has(index) {
-        store.and_then(Result::ok)
+        store
+            .and_then(Result::ok)
+            .map(|store| encoded.wrap(index, store))
     } else {
         None
     };

@@ -2,7 +2,7 @@
 
 use super::{Engine, Slot};
 use crate::label::StoreIndex;
-use crate::status::{Status, StoreState, StoreStatus};
+use crate::status::{EncodingStatus, Status, StoreState, StoreStatus};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -80,9 +80,40 @@ impl Engine {
             writable: !self.is_read_only.load(Ordering::Acquire),
             active_entries: self.journal.len() as u64,
             known_inodes: self.inodes.len() as u64,
+            encoding: self.encoding_status(),
             last_scrub: self.last_scrub.lock().clone(),
             stores,
         }
+    }
+
+    fn encoding_status(&self) -> Option<EncodingStatus> {
+        let stripes = self.encoded.stripes()?;
+        let mut status = EncodingStatus {
+            chunks: self.encoded.len() as u64,
+            ..EncodingStatus::default()
+        };
+        for stripe in stripes.all() {
+            let (layout, chunk) = (&stripe.layout, stripe.layout.chunk.get());
+            let bases = layout.shards().filter_map(|(shard, _)| stripe.base(shard));
+            let (held, given_up) = bases.fold((0, 0), |(held, given_up), base| {
+                (held + chunk, given_up + chunk * base.copies.len() as u64)
+            });
+            status.stripes += 1;
+            status.bytes += held;
+            status.freed_bytes += given_up;
+            status.parity_bytes += chunk * u64::from(layout.geometry.parity());
+        }
+        if let Some(encoding) = &self.options.encoding {
+            let geometry = encoding.geometry;
+            status.code = format!("{}+{}", geometry.data(), geometry.parity());
+        }
+        if let Some(counters) = &self.counters {
+            status.counter_bytes = counters.bytes() as u64;
+        }
+        let round = *self.last_round.lock();
+        status.encoded_share = round.map(|round| round.encoded_share);
+        status.load_share = round.map(|round| round.load_share);
+        Some(status)
     }
 
     /// Says where the set is mounted, for the status.

@@ -605,9 +605,9 @@ impl Pass<'_> {
             label: want.label,
         };
         let is_file = want.kind == Kind::File;
-        if self.decided.is_some() && !is_dir && (is_file || want.links > 1) {
+        if self.decided.is_some() {
             let node = self.make_whole(dir, name, &make, want)?;
-            if want.links > 1 {
+            if is_dir || want.links > 1 {
                 self.met.insert(want.label.id, node.clone());
             }
             return Ok(Some((node, !is_file)));
@@ -619,18 +619,27 @@ impl Pass<'_> {
         Ok(Some((made.node, true)))
     }
 
-    /// Makes a file of a member: it comes to its name only when its content is whole and durable.
-    /// A recovery that is cut short would else leave a copy without content that seems to decide.
-    /// One with several names stays aside too until it has all of them, for the same reason.
+    /// Makes an object of a member: it comes to its name only when its content is whole and durable
+    /// and its attributes are right, whatever a directory lets inherit that is not equal yet. A
+    /// recovery that is cut short would else leave a copy that seems to decide. One with several
+    /// names stays aside too until it has all of them, for the same reason.
     fn make_whole(&self, dir: &Node, name: &OsStr, make: &Make<'_>, want: &Wanted) -> Result<Node> {
         let store = &self.target.1;
         let aside = store.aside()?;
         let fresh = fresh_name(want.label.id);
-        match store.unlink(&aside, &fresh) {
+        let removed = match store.unlink(&aside, &fresh) {
+            Err(Errno::ISDIR) => store.remove_dir(&aside, &fresh),
+            other => other,
+        };
+        match removed {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno),
         }
         let made = store.make(&aside, &fresh, make)?;
+        if want.kind != Kind::File {
+            let source = self.voter(want.source.0)?;
+            super::content::copy_attributes((&**source, &want.source.1), (&**store, &made.node))?;
+        }
         if want.kind == Kind::File {
             self.file(&FileTask {
                 source: want.source.clone(),
@@ -639,7 +648,7 @@ impl Pass<'_> {
             })?;
             store.open(&made.node, true)?.sync(false)?;
         }
-        if want.links > 1 {
+        if want.links > 1 && want.kind != Kind::Dir {
             let kept = aside_name(want.label.id);
             store.rename(&aside, &fresh, &aside, &kept, RenameFlags::NOREPLACE)?;
             store.link(&made.node, dir, name)?;

@@ -1,7 +1,7 @@
 //! Making a stripe, and giving one up.
 
 use super::shard::{HEADER_BYTES, Header, OpenShard, name, new_name};
-use super::{Base, Layout, Result, Site, Slot, State, Stripe, StripeError, Stripes};
+use super::{Base, Layout, Result, Site, State, Stripe, StripeError, Stripes};
 use crate::encoding::StripeId;
 use crate::label::StoreMask;
 use env::Open;
@@ -181,33 +181,45 @@ impl Stripes {
     /// written.
     ///
     /// # Errors
-    /// A store that failed is to be fenced; on all others the stripe is gone.
+    /// [`StripeError::Left`] with the stores that failed: they are to be fenced. On all others the
+    /// stripe is gone.
     pub fn remove(&self, id: StripeId) -> Result<()> {
         let stripe = self.get(id)?;
         *stripe.state.write() = State::Removed;
         self.stripes.write().remove(&id);
-        // First the parity counts as not finished, so that a start after a crash in here takes the
+        // First the stripe counts as not finished, so that a start after a crash in here takes the
         // rest away: the copies, not what is left of the stripe, are what the data is.
-        let unfinished = self.each_parity(&stripe.layout, |shard, site| site.unfinish(id, shard));
-        let (failed, _) = self.take_away(&stripe);
-        unfinished.and(failed.map_or(Ok(()), Err))
+        let failed = self.unfinish(&stripe);
+        let (error, left) = self.take_away(&stripe);
+        let left = left.with_all(failed);
+        if let Some(error) = error {
+            tracing::warn!(%error, "a stripe that was given up is left on a store");
+        }
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(StripeError::Left(left))
+        }
     }
 
-    /// Calls `act` for each parity shard whose store is there; what failed first.
-    fn each_parity(
-        &self,
-        layout: &Layout,
-        mut act: impl FnMut(Shard, &Site) -> Result<()>,
-    ) -> Result<()> {
-        let mut first = Ok(());
-        for (shard, slot) in layout.shards() {
-            if let Slot::Parity { store } = slot
-                && let Ok(site) = self.site(store)
-            {
-                first = first.and(act(shard, &site));
+    /// Takes the final names of the parity shards that are there, or, where none is, that of a data
+    /// shard; the stores that failed.
+    fn unfinish(&self, stripe: &Stripe) -> StoreMask {
+        let mut failed = StoreMask::default();
+        let mut done = false;
+        for (shard, slot) in stripe.layout.shards().rev() {
+            let Some(Ok(site)) = slot.store().map(|store| self.site(store)) else {
+                continue;
+            };
+            if slot.chunk().is_some() && done {
+                break;
+            }
+            match site.unfinish(stripe.id, shard) {
+                Ok(()) => done = true,
+                Err(_) => failed = failed.with(site.store),
             }
         }
-        first
+        failed
     }
 
     /// Removes the files of a stripe wherever a store is there; what failed first, and where

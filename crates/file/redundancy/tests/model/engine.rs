@@ -2,6 +2,7 @@
 
 use crate::system::{Running, System};
 use anyhow::{Context, Result, ensure};
+use holdfast_redundancy::encoding::{ChunkBytes, Geometry, Parameters, ReadWeight, Share};
 use holdfast_redundancy::label::StoreIndex;
 use holdfast_redundancy::store::Store;
 use holdfast_redundancy::store::sim::SimStore;
@@ -9,10 +10,12 @@ use holdfast_redundancy::{Attach, AttachError, Candidate, Engine, EngineOptions}
 use mount::Layer;
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A set of three stores, without threads of its own.
 pub(crate) struct Set {
     pub(crate) copies: u8,
+    encodes: bool,
     starts: Cell<u64>,
 }
 
@@ -22,8 +25,30 @@ impl Set {
     pub(crate) fn new(copies: u8) -> Set {
         Set {
             copies,
+            encodes: false,
             starts: Cell::new(0),
         }
+    }
+
+    /// Two copies, of which the second is given up for parity.
+    pub(crate) fn encoding() -> Set {
+        Set {
+            encodes: true,
+            ..Set::new(2)
+        }
+    }
+}
+
+/// Everything is cold enough.
+fn everything() -> Parameters {
+    Parameters {
+        geometry: Geometry::new(2, 1, 2, 3).expect("2+1 on three stores"),
+        chunk: ChunkBytes::new(8192).expect("a chunk"),
+        read_weight: ReadWeight::new(0.0).expect("a weight"),
+        load_limit: Share::ALL,
+        target_rate: Share::ALL,
+        differential: Share::NONE,
+        interval: Duration::from_secs(1),
     }
 }
 
@@ -44,6 +69,9 @@ impl System for Set {
     fn checkpoint_syncs(&self) -> bool {
         true
     }
+    fn encodes(&self) -> bool {
+        self.encodes
+    }
     fn begin(&self) {
         self.starts.set(0);
     }
@@ -55,6 +83,7 @@ impl System for Set {
             background: false,
             reserve_bytes: 1 << 20,
             seed: Some(self.starts.get()),
+            encoding: self.encodes.then(everything),
             ..EngineOptions::default()
         };
         let candidates = stores.iter().enumerate().map(|(index, store)| Candidate {
@@ -102,6 +131,16 @@ impl Running for Started {
             .iter()
             .map(|s| format!("{}: {:?} {}", s.index, s.state, s.detail));
         lines.collect::<Vec<_>>().join("; ")
+    }
+    fn encode(&self) -> Result<()> {
+        self.0.encode_round().map(|_| ()).context("a round")
+    }
+    fn whole(&self, index: usize, store: &Arc<SimStore>) -> Arc<dyn Store> {
+        let whole = self.0.whole_stores();
+        let mut found = whole.into_iter().filter(|(s, _)| usize::from(s.0) == index);
+        found
+            .next()
+            .map_or_else(|| store.clone() as Arc<dyn Store>, |(_, whole)| whole)
     }
     fn resync(&self) -> Result<()> {
         self.0.resync_now();

@@ -27,7 +27,7 @@ const QUICK: Duration = Duration::from_secs(30);
 /// aside for want of one of its two names; a recovery cut after one of two names was there again; a
 /// process that ended inside a write that its store did in part; one of several names lost with its
 /// directory; a directory below one that was removed, filled there and made again elsewhere.
-const FOUND: [u64; 23] = [
+const FOUND: [u64; 24] = [
     1_795_252_396_000_137,
     1_795_252_396_000_106,
     1_795_271_359_000_980,
@@ -51,6 +51,7 @@ const FOUND: [u64; 23] = [
     1_795_289_038_000_972,
     1_795_289_444_001_605,
     1_795_289_444_003_007,
+    1_795_290_230_005_109,
 ];
 
 fn passes(system: &dyn system::System, seeds: u64) {
@@ -110,6 +111,11 @@ fn the_engine_with_two_copies_agrees_with_the_model() {
 #[test]
 fn the_engine_with_three_copies_agrees_with_the_model() {
     passes(&engine::Set::new(3), 80);
+}
+
+#[test]
+fn the_engine_with_encoding_agrees_with_the_model() {
+    passes(&engine::Set::encoding(), 80);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What the harness drives: anything that makes one tree out of several stores.
 
 use anyhow::Result;
+use holdfast_redundancy::store::Store;
 use holdfast_redundancy::store::sim::SimStore;
 use mount::Layer;
 use std::sync::Arc;
@@ -15,6 +16,10 @@ pub(crate) trait System {
     fn tolerates_loss(&self) -> bool;
     /// Whether a checkpoint makes everything durable.
     fn checkpoint_syncs(&self) -> bool;
+    /// Whether cold chunks give up their copies.
+    fn encodes(&self) -> bool {
+        false
+    }
     /// A run begins, on new stores.
     fn begin(&self) {}
     /// Starts on stores that may be empty, used, or (`None`) missing.
@@ -31,6 +36,15 @@ pub(crate) trait Running {
     fn shutdown(self: Box<Self>) -> Result<()>;
     /// Whether every store holds all that it should.
     fn in_sync(&self) -> bool;
+    /// Lets what is cold give up its copies.
+    fn encode(&self) -> Result<()> {
+        Ok(())
+    }
+    /// A store with whole copies, where some were given up.
+    fn whole(&self, index: usize, store: &Arc<SimStore>) -> Arc<dyn Store> {
+        let _ = index;
+        store.clone()
+    }
     /// What it says of its stores, for the report of a failure.
     fn health(&self) -> String;
     /// Brings every present store up to date before it returns.

@@ -173,7 +173,8 @@ impl<'a> World<'a> {
         let ailing = self.trouble.is_some();
         let loses = self.system.tolerates_loss();
         let floor = self.tree.moment();
-        match rng.below(if loses { 16 } else { 8 }) {
+        let events = if self.system.encodes() { 21 } else { 16 };
+        match rng.below(if loses { events } else { 8 }) {
             0 => {
                 self.note("power cut");
                 self.armed = Some(End::PowerCut);
@@ -264,8 +265,26 @@ impl<'a> World<'a> {
             }
             11 | 12 if ailing => self.mend(rng),
             13 | 14 => self.catch_up(rng),
+            16.. => self.encode(rng),
             _ => Ok(()),
         }
+    }
+
+    /// What is cold, which is everything, gives up its copies.
+    fn encode(&mut self, rng: &mut Rng) -> Result<()> {
+        self.note("encode");
+        let floor = self.tree.moment();
+        let result = self.running()?.checkpoint();
+        if self.power.is_off() {
+            return self.end(floor, rng);
+        }
+        result.context("checkpoint")?;
+        self.tree.sync_all();
+        let result = self.running()?.encode();
+        if self.power.is_off() {
+            return self.end(floor, rng);
+        }
+        result.context("encode")
     }
 
     /// The ailing store comes back, or an empty one does.
@@ -410,8 +429,9 @@ impl<'a> World<'a> {
     fn compare_copies(&self) -> Result<()> {
         let mut held = std::collections::BTreeMap::<u64, u64>::new();
         for (at, store) in self.stores.iter().enumerate() {
+            let whole = self.running()?.whole(at, store);
             let (found, copies) =
-                walk::store(store.as_ref()).with_context(|| format!("reading store {at}"))?;
+                walk::store(&*whole).with_context(|| format!("reading store {at}"))?;
             for (place, ino) in &found.entries {
                 ensure!(
                     self.tree.find(place.0, &place.1) == Some(*ino),

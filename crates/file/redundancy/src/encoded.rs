@@ -1,0 +1,134 @@
+//! Encoded chunks as the engine sees them: which ranges of which copies are given up, stores whose
+//! copies look whole all the same, and who has to wait while a stripe begins to stand.
+//!
+//! # Promise
+//! A store wrapped by [`Encoded::wrap`] shows every copy whole: what a copy has given up is decoded
+//! from the stripe that stands for it. So replication, resynchronisation and comparison go on as if
+//! nothing had been encoded. The home's copy, the base, is the file itself.
+//!
+//! # Invariants
+//! - the index names a range only while its stripe stands: it is entered before copies are freed,
+//!   and taken out after they have their bytes again
+//! - nobody changes a base, or frees or fills a given-up range, but the holder of
+//!   [`Encoded::changing`] or of a chunk's exclusive change
+
+mod file;
+mod index;
+mod site;
+mod store;
+mod watch;
+
+pub(crate) use index::{Chunk, Index};
+pub(crate) use site::{clear_site, has_site, open_site};
+
+use crate::label::{ObjectId, StoreIndex};
+use crate::store::{Node, Store};
+use crate::stripes::{Stripe, StripeError, Stripes};
+use env::errno::Errno;
+use index::Extents;
+use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use watch::Watch;
+
+/// The encoded chunks of a set.
+#[derive(Default)]
+pub(crate) struct Encoded {
+    stripes: RwLock<Option<Arc<Stripes>>>,
+    index: RwLock<Index>,
+    /// Changes of the index.
+    version: AtomicU64,
+    watch: Watch,
+    /// Stores as they are, without what is decoded.
+    bare: RwLock<BTreeMap<StoreIndex, Arc<dyn Store>>>,
+    /// Held by whoever makes stripes stand or gives them up.
+    pub(crate) changing: Mutex<()>,
+}
+
+impl Encoded {
+    /// The store with whole copies. The last store of an index is what [`Encoded::bare`] gives.
+    pub(crate) fn wrap(
+        self: &Arc<Encoded>,
+        index: StoreIndex,
+        bare: Arc<dyn Store>,
+    ) -> Arc<dyn Store> {
+        self.bare.write().insert(index, bare.clone());
+        Arc::new(store::WholeStore::new(index, bare, self.clone()))
+    }
+
+    /// The store without what is decoded.
+    pub(crate) fn bare(&self, index: StoreIndex) -> Option<Arc<dyn Store>> {
+        self.bare.read().get(&index).cloned()
+    }
+
+    /// Lets go of a store that has left.
+    pub(crate) fn forget(&self, index: StoreIndex) {
+        if let Some(stripes) = self.stripes() {
+            stripes.leave(index);
+        }
+        self.bare.write().remove(&index);
+    }
+
+    pub(crate) fn stripes(&self) -> Option<Arc<Stripes>> {
+        self.stripes.read().clone()
+    }
+
+    /// From now on these stripes stand for what they hold.
+    pub(crate) fn set_stripes(&self, stripes: Stripes) {
+        let mut index = Index::default();
+        for stripe in stripes.all() {
+            index.add(&stripe);
+        }
+        *self.stripes.write() = Some(Arc::new(stripes));
+        *self.index.write() = index;
+        self.version.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A stripe stands.
+    pub(crate) fn add(&self, stripe: &Stripe) {
+        self.index.write().add(stripe);
+        self.version.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The copies of what a stripe holds have their bytes again.
+    pub(crate) fn remove(&self, stripe: &Stripe) {
+        self.index.write().remove(stripe);
+        self.version.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Chunks that are encoded.
+    pub(crate) fn len(&self) -> usize {
+        self.index.read().len()
+    }
+
+    /// The first encoded chunk that reaches into a range of an object.
+    pub(crate) fn first_in(&self, object: ObjectId, offset: u64, length: u64) -> Option<Chunk> {
+        self.index.read().first_in(object, offset, length)
+    }
+
+    /// Whether nothing is encoded, and nothing about to be: changes need not ask.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.watch.is_empty() && self.index.read().len() == 0
+    }
+
+    /// Who is watched for changes while its stripe is made.
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    fn extents(&self, store: StoreIndex, node: &Node) -> Option<Arc<Extents>> {
+        self.index.read().extents(store, node)
+    }
+}
+
+/// What the caller of a read gets. A page that cannot be decoded is nobody's fault whose copy was
+/// asked: fencing a store for it would take more away.
+fn errno_of(error: &StripeError) -> Errno {
+    tracing::error!(%error, "an encoded range cannot be read");
+    Errno::NODATA
+}

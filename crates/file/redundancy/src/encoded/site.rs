@@ -1,0 +1,119 @@
+//! A store as stripes see it: where its shards lie, and where the bases are.
+
+use crate::label::StoreIndex;
+use crate::set::SetId;
+use crate::store::{Store, StoreFile};
+use crate::stripes::{Base, Bases, Site};
+use env::errno::{Errno, ErrorKind};
+use env::{Dir, Disk};
+use filemeta::{MetaError, OpenNote, Options, Places, StoreId};
+use mount::AllocateFlags;
+use std::sync::Arc;
+
+/// Directory of the shard files below a store's own.
+const SHARDS: &str = "shards";
+/// Directory of the metadata below a store's own.
+const METADATA: &str = "metadata";
+/// Directory of the metadata's journal below a store's own.
+const METADATA_JOURNAL: &str = "metadata-journal";
+/// Attribute of files that have metadata.
+const ATTRIBUTE: &std::ffi::CStr = c"trusted.hfm";
+
+/// The metadata's journal of a store: the notes of merges and little else go through it.
+const JOURNAL: Options = Options {
+    segment_bytes: 1 << 20,
+    journal_bytes: 4 << 20,
+};
+
+/// Opens what a store has for stripes, made where it is missing.
+pub(crate) fn open_site(
+    set: SetId,
+    index: StoreIndex,
+    bare: &Arc<dyn Store>,
+) -> env::Result<(Site, Vec<OpenNote>)> {
+    let places = Places {
+        files: bare.files()?,
+        objects: bare.part(METADATA)?,
+        journal: bare.part(METADATA_JOURNAL)?,
+    };
+    let id = StoreId(set.0 ^ u128::from(index.0));
+    let errno = |error: MetaError| {
+        tracing::warn!(store = index.0, %error, "its metadata cannot be used");
+        match error.kind() {
+            ErrorKind::Transient => Errno::AGAIN,
+            ErrorKind::NoSpace => Errno::NOSPC,
+            ErrorKind::Corrupt | ErrorKind::Misuse | ErrorKind::Fatal => Errno::IO,
+        }
+    };
+    let (notes, open) = match filemeta::Store::open(&places, Some(id), JOURNAL) {
+        Ok(opened) => (opened.store, opened.notes),
+        Err(MetaError::NoStore) => {
+            let made = filemeta::Store::create(&places, id, ATTRIBUTE, JOURNAL);
+            (made.map_err(errno)?, Vec::new())
+        }
+        Err(error) => return Err(errno(error)),
+    };
+    let site = Site {
+        store: index,
+        shards: bare.part(SHARDS)?,
+        notes,
+        bases: Arc::new(StoreBases(bare.clone())),
+    };
+    Ok((site, open))
+}
+
+/// Whether a store has had anything to do with stripes.
+pub(crate) fn has_site(bare: &Arc<dyn Store>) -> env::Result<bool> {
+    let metadata = bare.part(METADATA)?;
+    Ok(!metadata.list()?.is_empty())
+}
+
+/// Takes away everything that a store has for stripes: what is there is not to be believed.
+pub(crate) fn clear_site(bare: &Arc<dyn Store>) -> env::Result<()> {
+    for name in [SHARDS, METADATA, METADATA_JOURNAL] {
+        let part: Arc<dyn Dir> = bare.part(name)?;
+        for file in part.list()? {
+            part.remove(&file)?;
+        }
+        part.sync()?;
+    }
+    Ok(())
+}
+
+/// Bases in the files of a store.
+struct StoreBases(Arc<dyn Store>);
+
+impl Bases for StoreBases {
+    fn open(&self, base: &Base) -> env::Result<Arc<dyn Disk>> {
+        Ok(Arc::new(BaseFile(self.0.open(&base.node, true)?)))
+    }
+}
+
+/// An open file with a base.
+struct BaseFile(Arc<dyn StoreFile>);
+
+impl Disk for BaseFile {
+    fn len(&self) -> env::Result<u64> {
+        Ok(self.0.attr()?.size)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> env::Result<()> {
+        match self.0.read_at(offset, buffer)? {
+            got if got == buffer.len() => Ok(()),
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> env::Result<()> {
+        self.0.write_at(offset, data)
+    }
+
+    fn sync(&self) -> env::Result<()> {
+        self.0.sync(true)
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> env::Result<()> {
+        let punch = AllocateFlags::PUNCH_HOLE | AllocateFlags::KEEP_SIZE;
+        self.0.allocate(offset, length, punch)
+    }
+}
