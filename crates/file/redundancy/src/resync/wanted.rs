@@ -453,20 +453,22 @@ fn names(survey: &Survey<'_>, claims: Claims) -> Decided {
         losers.extend(ids.into_iter().filter(|i| *i != id));
         holders.insert(spot, id);
     }
-    // Who lost a name takes all of its names from a voter that is further on, where those are free.
+    // Who lost a name takes all of its names from a voter that is further on, and with it who has
+    // one of these and has gone on there, too.
     losers.retain(|id| {
-        let free = |seen: &&Seen| holders.get(&seen.spot).is_none_or(|holder| holder == id);
         let spots = survey.seen(*id);
-        let whole_view = |voter: StoreIndex| spots.iter().filter(move |s| s.voter == voter);
-        let further = spots
-            .iter()
-            .map(|s| s.voter)
-            .find(|voter| whole_view(*voter).all(|seen| free(&seen)));
-        if let Some(voter) = further {
-            holders.retain(|_, holder| holder != id);
-            holders.extend(whole_view(voter).map(|seen| (seen.spot.clone(), *id)));
+        let mut voters = spots.iter().map(|s| s.voter);
+        let further =
+            voters.find_map(|voter| Some((voter, moved_on(survey, &holders, *id, voter)?)));
+        if let Some((voter, moved)) = further {
+            holders.retain(|_, holder| !moved.contains(holder));
+            for id in moved {
+                let view = survey.seen(id).iter().filter(|s| s.voter == voter);
+                holders.extend(view.map(|seen| (seen.spot.clone(), id)));
+            }
             return false;
         }
+        let free = |seen: &&Seen| holders.get(&seen.spot).is_none_or(|holder| holder == id);
         if holders.values().any(|holder| holder == id) {
             return false;
         }
@@ -500,6 +502,39 @@ fn names(survey: &Survey<'_>, claims: Claims) -> Decided {
         }
     }
     decided
+}
+
+/// The objects that have to follow `voter` so that `id` can have the names that it has there;
+/// `None` where one of these belongs to what does not move.
+fn moved_on(
+    survey: &Survey<'_>,
+    holders: &BTreeMap<Spot, ObjectId>,
+    id: ObjectId,
+    voter: StoreIndex,
+) -> Option<BTreeSet<ObjectId>> {
+    let mut moved = BTreeSet::from([id]);
+    let mut queue = vec![id];
+    while let Some(next) = queue.pop() {
+        let mut view = survey
+            .seen(next)
+            .iter()
+            .filter(|s| s.voter == voter)
+            .peekable();
+        // What that voter does not have says nothing about where it would be.
+        view.peek()?;
+        for seen in view {
+            let Some(holder) = holders.get(&seen.spot).filter(|h| **h != next) else {
+                continue;
+            };
+            if survey.is_complete(&seen.spot, *holder) {
+                return None;
+            }
+            if moved.insert(*holder) {
+                queue.push(*holder);
+            }
+        }
+    }
+    Some(moved)
 }
 
 /// The object with its source: the decider's copy, or any where the decider does not have it.

@@ -54,6 +54,9 @@ const FOUND: [u64; 24] = [
     1_795_290_230_005_109,
 ];
 
+/// The same of the engine that encodes.
+const FOUND_ENCODING: [u64; 2] = [1_795_290_995_000_358, 1_795_291_406_000_665];
+
 fn passes(system: &dyn system::System, seeds: u64) {
     if let Some(failure) = run::run_many(system, seeds, QUICK) {
         panic!("{failure}");
@@ -125,6 +128,11 @@ fn what_soaks_have_found_stays_found() {
             if let Some(failure) = run::run(&engine::Set::new(copies), seed) {
                 panic!("{failure}");
             }
+        }
+    }
+    for seed in FOUND_ENCODING {
+        if let Some(failure) = run::run(&engine::Set::encoding(), seed) {
+            panic!("{failure}");
         }
     }
 }
