@@ -122,6 +122,14 @@ pub fn text(report: &CheckReport) -> String {
             units::plural(report.foreign, "object")
         );
     }
+    if report.encoded_chunks > 0 {
+        let _ok = writeln!(
+            text,
+            "{} of files have parity in the place of copies, which only a running set can compare: \
+             `holdfast up`, then `holdfast check`",
+            units::plural(report.encoded_chunks, "chunk")
+        );
+    }
     if report.differences == 0 {
         text.push_str("all copies are equal\n");
         return text;
@@ -167,6 +175,7 @@ mod tests {
         let report = CheckReport {
             objects: 1234,
             bytes: 5_000_000,
+            encoded_chunks: 12,
             differences: 3,
             shown: vec![Difference {
                 path: "/docs/a".into(),

@@ -45,6 +45,9 @@ pub struct CheckReport {
     pub objects: u64,
     /// Bytes compared, each copy counted.
     pub bytes: u64,
+    /// Encoded chunks that were not compared, because the set does not run.
+    #[serde(default)]
+    pub encoded_chunks: u64,
     /// Differences in all.
     pub differences: u64,
     /// The first of them, at most [`DIFFERENCES_SHOWN`].

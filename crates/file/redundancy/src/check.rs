@@ -4,6 +4,7 @@
 //! attributes and every byte of content. Not compared are times: each copy gets its own from its
 //! file system until the file is closed or synced.
 
+use crate::encoded::{Extents, Index};
 use crate::journal::dirty::CHUNK_BYTES;
 use crate::label::{Label, StoreIndex, StoreMask};
 use crate::status::Progress;
@@ -41,6 +42,8 @@ pub struct CheckReport {
     pub bytes: u64,
     /// Objects in the tree that are not of this set: nobody sees them through the mount.
     pub foreign: u64,
+    /// Encoded chunks whose copies were given up and that were not compared: the set does not run.
+    pub encoded_chunks: u64,
     /// Differences in all.
     pub differences: u64,
     /// The first of them, at most [`SHOWN_MAX`].
@@ -63,6 +66,8 @@ pub(crate) struct Checker<'a> {
     pub(crate) report: CheckReport,
     /// Differences that are missing copies.
     pub(crate) missing: u64,
+    /// What copies have given up where the stores do not show it.
+    given_up: Index,
 }
 
 type Copies = Vec<(StoreIndex, Found, Label)>;
@@ -80,7 +85,15 @@ impl Checker<'_> {
             on_progress,
             report: CheckReport::default(),
             missing: 0,
+            given_up: Index::default(),
         }
+    }
+
+    /// Copies lack these ranges: they are not compared.
+    pub(crate) fn without(mut self, given_up: Index) -> Self {
+        self.report.encoded_chunks = given_up.len() as u64;
+        self.given_up = given_up;
+        self
     }
 
     /// Compares everything.
@@ -262,7 +275,14 @@ impl Checker<'_> {
             .open(from, false)
             .and_then(|x| Ok((x, target.open(to, false)?)));
         match opened {
-            Ok((x, y)) => self.content(&*x, &*y, a.size),
+            Ok((x, y)) => {
+                let lacks = |at: &(StoreIndex, Found, Label)| {
+                    let extents = self.given_up.extents(at.0, &at.1.node);
+                    extents.unwrap_or_default()
+                };
+                let lacking = [lacks(first), lacks(copy)];
+                self.content(&*x, &*y, a.size, &lacking)
+            }
             Err(errno) => gone(errno),
         }
     }
@@ -272,6 +292,7 @@ impl Checker<'_> {
         a: &dyn StoreFile,
         b: &dyn StoreFile,
         size: u64,
+        lacking: &[Arc<Extents>; 2],
     ) -> Result<Option<String>> {
         let mut left = vec![0; CHUNK_BYTES as usize];
         let mut right = vec![0; CHUNK_BYTES as usize];
@@ -283,10 +304,17 @@ impl Checker<'_> {
                 other => other,
             };
             at = data(a)?.min(data(b)?);
+            let given_up = lacking.iter().filter_map(|extents| extents.from(at));
+            let given_up = given_up.min_by_key(|chunk| chunk.offset);
+            if let Some(chunk) = given_up.filter(|chunk| chunk.offset <= at) {
+                at = chunk.end();
+                continue;
+            }
             if at >= size {
                 break;
             }
-            let length = (size - at).min(CHUNK_BYTES) as usize;
+            let end = given_up.map_or(size, |chunk| chunk.offset.min(size));
+            let length = (end - at).min(CHUNK_BYTES) as usize;
             let got = a.read_at(at, &mut left[..length])?;
             let also = b.read_at(at, &mut right[..length])?;
             self.report.bytes += (got + also) as u64;

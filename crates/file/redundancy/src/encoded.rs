@@ -18,14 +18,13 @@ mod site;
 mod store;
 mod watch;
 
-pub(crate) use index::{Chunk, Index};
-pub(crate) use site::{clear_site, has_site, open_site};
+pub(crate) use index::{Chunk, Extents, Index};
+pub(crate) use site::{clear_site, has_site, index_of, open_site};
 
 use crate::label::{ObjectId, StoreIndex};
 use crate::store::{Node, Store};
 use crate::stripes::{Stripe, StripeError, Stripes};
 use env::errno::Errno;
-use index::Extents;
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;

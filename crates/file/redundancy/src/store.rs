@@ -79,6 +79,8 @@ pub trait Store: Send + Sync + 'static {
     /// The directory `name` below [`Store::system`], made where it is missing, for what is kept
     /// apart there.
     fn part(&self, name: &str) -> Result<Arc<dyn env::Dir>>;
+    /// Whether the directory `name` is there and holds anything.
+    fn has_part(&self, name: &str) -> Result<bool>;
     /// The extended attributes of the store's objects, by the kernel's handles or what stands for
     /// them.
     fn files(&self) -> Result<Arc<dyn env::Files>>;

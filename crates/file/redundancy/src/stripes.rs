@@ -42,7 +42,7 @@ mod site;
 pub use build::Prepared;
 pub use error::{Result, StripeError};
 pub use merge::{MERGE_PAGES_MAX, PageWrite};
-pub use recover::Recovered;
+pub use recover::{Recovered, standing};
 pub use scrub::ScrubReport;
 pub use shard::{Base, Layout, Slot};
 pub use site::{Bases, NamedBases, Site};

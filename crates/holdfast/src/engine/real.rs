@@ -93,6 +93,7 @@ fn report_of(report: redundancy::check::CheckReport) -> CheckReport {
     CheckReport {
         objects: report.objects,
         bytes: report.bytes,
+        encoded_chunks: report.encoded_chunks,
         differences: report.differences,
         shown: report
             .shown

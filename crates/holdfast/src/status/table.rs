@@ -1,7 +1,9 @@
 //! A [`Status`] as a table of at most 80 columns.
 
 use crate::units::{bytes, count, duration, plural, shorten};
-use redundancy::status::{LastRebuild, Progress, ScrubStatus, Status, StoreState, StoreStatus};
+use redundancy::status::{
+    EncodingStatus, LastRebuild, Progress, ScrubStatus, Status, StoreState, StoreStatus,
+};
 
 const WIDTH: usize = 80;
 const PATH_WIDTH: usize = 36;
@@ -27,6 +29,7 @@ pub fn render(status: &Status) -> String {
         lines.extend(store_lines(store));
     }
     lines.push(String::new());
+    lines.extend(status.encoding.as_ref().map(encoding));
     lines.push(scrub(status.last_scrub.as_ref()));
     lines.push(format!(
         "set {}, generation {}",
@@ -155,6 +158,20 @@ fn scrub(last: Option<&ScrubStatus>) -> String {
     )
 }
 
+fn encoding(encoding: &EncodingStatus) -> String {
+    let code = match encoding.code.as_str() {
+        "" => "no more".to_owned(),
+        code => format!("as {code}"),
+    };
+    let saved = encoding.freed_bytes.saturating_sub(encoding.parity_bytes);
+    format!(
+        "encoded ({code}): {} in {}, {} saved",
+        bytes(encoding.bytes),
+        plural(encoding.stripes, "stripe"),
+        bytes(saved)
+    )
+}
+
 fn row(cells: &[String; 6]) -> String {
     let [index, path, state, free, of, dirty] = cells;
     format!("{index:>2} {path:<PATH_WIDTH$} {state:<10} {free:>9} {of:>9} {dirty:>7}")
@@ -196,6 +213,23 @@ mod tests {
     #[test]
     fn a_healthy_set() {
         let text = render(&double::status());
+        fits(&text);
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn a_set_that_encodes() {
+        let mut status = double::status();
+        status.encoding = Some(EncodingStatus {
+            code: "4+2".to_owned(),
+            stripes: 1000,
+            chunks: 4000,
+            bytes: 4000 << 19,
+            parity_bytes: 2000 << 19,
+            freed_bytes: 8000 << 19,
+            ..EncodingStatus::default()
+        });
+        let text = render(&status);
         fits(&text);
         insta::assert_snapshot!(text);
     }

@@ -1,9 +1,10 @@
 //! A store as stripes see it: where its shards lie, and where the bases are.
 
+use super::Index;
 use crate::label::StoreIndex;
 use crate::set::SetId;
 use crate::store::{Store, StoreFile};
-use crate::stripes::{Base, Bases, Site};
+use crate::stripes::{Base, Bases, Site, standing};
 use env::errno::{Errno, ErrorKind};
 use env::{Dir, Disk};
 use filemeta::{MetaError, OpenNote, Options, Places, StoreId};
@@ -64,8 +65,25 @@ pub(crate) fn open_site(
 
 /// Whether a store has had anything to do with stripes.
 pub(crate) fn has_site(bare: &Arc<dyn Store>) -> env::Result<bool> {
-    let metadata = bare.part(METADATA)?;
-    Ok(!metadata.list()?.is_empty())
+    bare.has_part(METADATA)
+}
+
+/// What is encoded on the stores of a set that does not run; nothing is changed.
+pub(crate) fn index_of(set: SetId, stores: &[(StoreIndex, Arc<dyn Store>)]) -> env::Result<Index> {
+    let mut parts = Vec::new();
+    for (index, store) in stores {
+        if store.has_part(SHARDS)? {
+            parts.push((*index, store.part(SHARDS)?));
+        }
+    }
+    let dirs = parts.iter().map(|(index, dir)| (*index, &**dir));
+    let stand = standing(set, dirs).map_err(|error| {
+        tracing::warn!(%error, "the shards of a store cannot be read");
+        Errno::IO
+    })?;
+    let mut index = Index::default();
+    stand.iter().for_each(|stripe| index.add(stripe));
+    Ok(index)
 }
 
 /// Takes away everything that a store has for stripes: what is there is not to be believed.

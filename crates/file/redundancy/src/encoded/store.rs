@@ -58,6 +58,9 @@ impl Store for WholeStore {
     fn part(&self, name: &str) -> Result<Arc<dyn env::Dir>> {
         self.bare.part(name)
     }
+    fn has_part(&self, name: &str) -> Result<bool> {
+        self.bare.has_part(name)
+    }
     fn files(&self) -> Result<Arc<dyn env::Files>> {
         self.bare.files()
     }

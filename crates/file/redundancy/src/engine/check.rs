@@ -2,6 +2,7 @@
 
 use super::{Candidate, Engine, OpenError};
 use crate::check::{CheckReport, Checker};
+use crate::encoded;
 use crate::label::{StoreIndex, StoreMask};
 use crate::set::assemble;
 use crate::status::{Progress, ScrubStatus};
@@ -84,7 +85,9 @@ impl Engine {
                 stores.push((*index, store.clone()));
             }
         }
-        let checker = Checker::new(assembly.header.set.short(), stores, on_progress);
+        let set = assembly.header.set;
+        let given_up = encoded::index_of(set, &stores).map_err(OpenError::Recovery)?;
+        let checker = Checker::new(set.short(), stores, on_progress).without(given_up);
         let report = checker.run().map_err(OpenError::Recovery)?;
         Ok((report, assembly.missing))
     }

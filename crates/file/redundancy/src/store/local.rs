@@ -164,6 +164,14 @@ impl Store for LocalStore {
         Ok(Arc::new(self.system.subdirectory(name)?))
     }
 
+    fn has_part(&self, name: &str) -> Result<bool> {
+        match self.system.existing_subdirectory(name) {
+            Ok(part) => Ok(!env::Dir::list(&part)?.is_empty()),
+            Err(Errno::NOENT) => Ok(false),
+            Err(errno) => Err(errno),
+        }
+    }
+
     fn files(&self) -> Result<Arc<dyn env::Files>> {
         let root = rustix::io::fcntl_dupfd_cloexec(&self.root, 0)?;
         Ok(Arc::new(env::real::RealFiles::from_fd(root)?))

@@ -207,6 +207,10 @@ impl Store for SimStore {
         Ok(Arc::new(system::SystemDir::part(self, name)))
     }
 
+    fn has_part(&self, name: &str) -> Result<bool> {
+        Ok(!self.part(name)?.list()?.is_empty())
+    }
+
     fn files(&self) -> Result<Arc<dyn env::Files>> {
         Ok(Arc::new(system::SimFiles::new(self)))
     }

@@ -8,7 +8,7 @@ use crate::encoding::StripeId;
 use crate::label::{StoreIndex, StoreMask};
 use crate::set::SetId;
 use codec::Corruption;
-use env::Open;
+use env::{Dir, Open};
 use filemeta::{OpenNote, Ticket};
 use parity::Shard;
 use parking_lot::{Mutex, RwLock};
@@ -44,6 +44,12 @@ struct Seen {
 }
 
 impl Seen {
+    /// Whether a store has a shard without its final name.
+    fn is_unmade(&self) -> bool {
+        let mut unmade = self.unmade.iter();
+        unmade.any(|shard| !self.standing.contains(shard))
+    }
+
     fn add(&mut self, header: Header, standing: bool) {
         let shard = header.shard.0;
         let made = (header.layout, header.bases);
@@ -72,20 +78,36 @@ struct Pending {
     committed: BTreeMap<StoreIndex, Ticket>,
 }
 
+/// The shard files of one store.
+#[derive(Clone, Copy)]
+struct Shards<'a> {
+    store: StoreIndex,
+    dir: &'a dyn Dir,
+}
+
 impl Site {
-    /// The headers of all shard files.
+    /// The headers of all shard files. What a crash has left of a shard that was being made again
+    /// goes.
     fn survey(&self, set: SetId, found: &mut Found, report: &mut Recovered) -> Result<()> {
-        let files = self.shards.list();
+        let io = |doing| StripeError::io(self.store, doing);
+        let files = self.shards.list().map_err(io("listing shards"))?;
+        for file in files.iter().filter(|file| file.ends_with(REBUILT)) {
+            let removed = self.shards.remove(file);
+            removed.map_err(io("removing what a crash has left"))?;
+        }
+        let shards = Shards {
+            store: self.store,
+            dir: &*self.shards,
+        };
+        shards.survey(set, found, report)
+    }
+}
+
+impl Shards<'_> {
+    fn survey(self, set: SetId, found: &mut Found, report: &mut Recovered) -> Result<()> {
+        let files = self.dir.list();
         let files = files.map_err(StripeError::io(self.store, "listing shards"))?;
         for file in files {
-            if file.ends_with(REBUILT) {
-                let removed = self.shards.remove(&file);
-                removed.map_err(StripeError::io(
-                    self.store,
-                    "removing what a crash has left",
-                ))?;
-                continue;
-            }
             let Some((stripe, shard, standing)) = parse(&file) else {
                 continue;
             };
@@ -118,10 +140,10 @@ impl Site {
         Ok(())
     }
 
-    fn header(&self, set: SetId, file: &str) -> Result<core::result::Result<Header, Corruption>> {
+    fn header(self, set: SetId, file: &str) -> Result<core::result::Result<Header, Corruption>> {
         let io = |doing| StripeError::io(self.store, doing);
         let disk = self
-            .shards
+            .dir
             .open(file, Open::Read)
             .map_err(io("opening a shard"))?;
         let length = disk.len().map_err(io("measuring a shard"))?;
@@ -175,6 +197,26 @@ fn pending(
         }
     }
     Ok(merges)
+}
+
+/// The stripes that stand by what the shard files of some stores say; nothing is changed.
+///
+/// # Errors
+/// A store cannot be read.
+pub fn standing<'a>(
+    set: SetId,
+    stores: impl IntoIterator<Item = (StoreIndex, &'a dyn Dir)>,
+) -> Result<Vec<Stripe>> {
+    let (mut found, mut report) = (Found::new(), Recovered::default());
+    for (store, dir) in stores {
+        Shards { store, dir }.survey(set, &mut found, &mut report)?;
+    }
+    let stand = found.into_iter().filter_map(|(id, seen)| {
+        let relied_on = !seen.disagree && !seen.is_unmade();
+        let (layout, bases) = seen.made.filter(|_| relied_on)?;
+        Some(Stripe::new(id, layout, bases))
+    });
+    Ok(stand.collect())
 }
 
 impl Stripes {
@@ -231,6 +273,7 @@ impl Stripes {
         present: StoreMask,
         report: &mut Recovered,
     ) -> Result<()> {
+        let unmade = seen.is_unmade();
         let Some((layout, bases)) = seen.made.filter(|_| !seen.disagree) else {
             if seen.standing.is_empty() {
                 return self.unmake(id, &seen.unmade, report);
@@ -239,11 +282,7 @@ impl Stripes {
             return Ok(());
         };
         // A shard without its final name on any store: nobody relied on the stripe yet.
-        if seen
-            .unmade
-            .iter()
-            .any(|shard| !seen.standing.contains(shard))
-        {
+        if unmade {
             let shards = seen.unmade.union(&seen.standing).copied().collect();
             return self.unmake(id, &shards, report);
         }

@@ -59,6 +59,9 @@ impl Store for Deviant {
     fn part(&self, name: &str) -> Result<Arc<dyn env::Dir>> {
         self.inner.part(name)
     }
+    fn has_part(&self, name: &str) -> Result<bool> {
+        self.inner.has_part(name)
+    }
     fn files(&self) -> Result<Arc<dyn env::Files>> {
         self.inner.files()
     }

@@ -49,6 +49,12 @@ impl RealDir {
             Ok(()) | Err(Errno::EXIST) => fsync(&self.fd)?,
             Err(errno) => return Err(errno),
         }
+        self.existing_subdirectory(name)
+    }
+
+    /// A directory in this one. ENOENT where it is missing.
+    pub fn existing_subdirectory(&self, name: &str) -> Result<RealDir> {
+        check_name(name)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let fd = uninterrupted(|| openat(&self.fd, name, flags, Mode::empty()))?;
         Ok(RealDir::from_fd(fd))
