@@ -45,7 +45,7 @@ pub struct Config {
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Config::default().threads))]
     pub threads: u8,
     /// Most of the data, in percent, whose copies give way to parity where it is cold; 0 encodes
-    /// nothing
+    /// nothing, and gives what is encoded its copies back
     #[cfg_attr(feature = "cli", arg(long, value_name = "PERCENT", default_value_t = Config::default().encode_percent))]
     pub encode_percent: u8,
     /// Most of the requests, in percent, that encoded data may get; 100 is no limit

@@ -67,7 +67,8 @@ pub struct EngineOptions {
     pub rebuild_bytes_per_s: u64,
     /// Free bytes below which a store gets no new files.
     pub reserve_bytes: u64,
-    /// How cold chunks are encoded; `None` where they are not. What is encoded already stays so.
+    /// How cold chunks are encoded; `None` where they are not, and what is encoded gets its copies
+    /// back.
     pub encoding: Option<crate::encoding::Parameters>,
     /// Seed of the ids of sets, stores and tenures; `None` takes the kernel's randomness.
     pub seed: Option<u64>,

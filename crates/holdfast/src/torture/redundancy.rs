@@ -36,7 +36,11 @@ const COPIES: usize = 2;
 const BROKEN_MAX: usize = 20;
 
 fn options(command: Command) -> Command {
-    command.arg(
+    let encode = Arg::new("encode")
+        .long("encode")
+        .action(clap::ArgAction::SetTrue)
+        .help("Let copies give way to parity all the while, in chunks of 16 KiB");
+    command.arg(encode).arg(
         Arg::new("plant")
             .long("plant")
             .value_name("BUG")
@@ -246,6 +250,19 @@ impl Run<'_> {
         self.field.stop.store(false, Ordering::Relaxed);
         self.redundant()?;
         self.field.compare()?;
+        if self.scene.encodes() {
+            // Each copy is looked at by itself below, so all get their bytes back.
+            self.scene.down()?;
+            self.scene.stop_encoding();
+            self.scene.up()?;
+            let scene = &mut self.scene;
+            wait_until("copies in the place of parity", || {
+                let encoding = scene.status()?.encoding;
+                Ok(encoding.is_none_or(|encoding| encoding.stripes == 0))
+            })
+            .with_context(|| scene.log_tail())?;
+            self.field.compare()?;
+        }
         self.scene.down()?;
         self.scene
             .check()?
@@ -297,7 +314,8 @@ pub fn run(plan: &Plan, options: &ArgMatches) -> Result<Report> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let mut scene = Scene::new(plan.dir.as_deref(), STORES, COPIES)?;
+    let encodes = options.get_flag("encode");
+    let mut scene = Scene::new(plan.dir.as_deref(), STORES, COPIES, encodes)?;
     scene.up()?;
     let mount = scene.mount();
     let shared = mount.join("shared");

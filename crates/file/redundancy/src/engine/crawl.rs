@@ -178,6 +178,10 @@ impl Engine {
         let (Some(parameters), Some(counters)) = (self.options.encoding, &self.counters) else {
             return Ok(Round::default());
         };
+        {
+            let _gate = self.begin()?;
+            self.audit_stripes()?;
+        }
         let mut files = Files {
             engine: self,
             counters,
@@ -207,6 +211,17 @@ impl Engine {
         work.round.load_share = plan.load_share();
         *self.last_round.lock() = Some(work.round);
         Ok(work.round)
+    }
+
+    /// Gives everything that is encoded its copies back.
+    pub(crate) fn return_all(&self) -> Result<()> {
+        let stripes = self.encoded.stripes();
+        for stripe in stripes.map_or_else(Vec::new, |stripes| stripes.all()) {
+            self.go_on()?;
+            let _gate = self.begin()?;
+            self.restore_copies(stripe.id)?;
+        }
+        Ok(())
     }
 
     fn go_on(&self) -> Result<()> {

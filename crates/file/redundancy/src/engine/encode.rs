@@ -399,7 +399,7 @@ impl Engine {
                     let all = l.copies.count() == member.copies.len();
                     l.home == member.home && l.copies.has(*index) && all
                 });
-                if !fits || found.attr.size < end {
+                if !fits || found.attr.size < end || found.attr.nlink == 0 {
                     return Ok(false);
                 }
             }
@@ -515,6 +515,8 @@ impl Engine {
         }
         let found = self.store(*index).and_then(|store| store.inspect(node));
         match found {
+            // What has no name and is still open somewhere is as good as gone.
+            Ok(found) if found.attr.nlink == 0 => Ok(false),
             Ok(found) => Ok(self
                 .label_of(&found)
                 .is_some_and(|label| label.id == object)),

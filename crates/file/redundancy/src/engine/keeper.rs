@@ -25,6 +25,9 @@ use std::time::{Duration, Instant};
 /// How often the stores are looked at.
 const TICK: Duration = Duration::from_millis(500);
 
+/// Time between two looks at what is encoded in a set that does not encode any more.
+const RETURNS_EVERY: Duration = Duration::from_secs(1);
+
 /// Passes that a returning store gets before changes are held up for the last one.
 const ROUNDS_MAX: usize = 8;
 
@@ -118,7 +121,7 @@ pub(crate) fn start(engine: &Arc<Engine>) {
     spawn("checkpoint", Engine::keep_checkpoints);
     spawn("stores", |engine, _| engine.watch_stores());
     spawn("resync", |engine, _| engine.try_returns());
-    if engine.options.encoding.is_some() {
+    if engine.encoded.stripes().is_some() {
         spawn("encode", Engine::keep_encoding);
     }
 }
@@ -191,6 +194,12 @@ impl Engine {
     /// an interval after it.
     fn keep_encoding(&self, last: &mut Instant) {
         let Some(encoding) = &self.options.encoding else {
+            if last.elapsed() >= RETURNS_EVERY {
+                if let Err(errno) = self.return_all() {
+                    tracing::warn!(%errno, "encoded data could not get its copies back; it is tried again");
+                }
+                *last = Instant::now();
+            }
             return;
         };
         let whole = self.members().count() == self.slots.len();

@@ -40,7 +40,17 @@ pub(super) struct Scene {
     disks: Vec<Disk>,
     daemon: Option<Child>,
     copies: usize,
+    encodes: bool,
 }
+
+/// What lets cold data be encoded while a run goes on: often, in small chunks, whatever its load.
+const ENCODE: &[&str] = &[
+    "--encode-percent=90",
+    "--encode-load-percent=100",
+    "--encode-interval-s=1",
+    "--encode-chunk-kb=16",
+    "--checkpoint-ms=200",
+];
 
 fn command(program: &str, args: &[&std::ffi::OsStr]) -> Result<String> {
     let output = Command::new(program)
@@ -77,7 +87,12 @@ pub(super) fn wait_until(what: &str, mut done: impl FnMut() -> Result<bool>) -> 
 
 impl Scene {
     /// Makes `stores` disks below `dir`, or below a new temporary directory.
-    pub(super) fn new(dir: Option<&Path>, stores: usize, copies: usize) -> Result<Scene> {
+    pub(super) fn new(
+        dir: Option<&Path>,
+        stores: usize,
+        copies: usize,
+        encodes: bool,
+    ) -> Result<Scene> {
         let remove_dir = dir.is_none();
         let dir = match dir {
             Some(dir) => std::path::absolute(dir)?,
@@ -93,6 +108,7 @@ impl Scene {
             disks: Vec::new(),
             daemon: None,
             copies,
+            encodes,
         };
         for index in 0..stores {
             scene.add_disk(index)?;
@@ -164,11 +180,9 @@ impl Scene {
             .create(true)
             .append(true)
             .open(self.dir.join("daemon.log"))?;
-        let child = self
-            .with_set(self.holdfast("up")?)
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn()?;
+        let mut command = self.with_set(self.holdfast("up")?);
+        command.args(if self.encodes { ENCODE } else { &[] });
+        let child = command.stdout(log.try_clone()?).stderr(log).spawn()?;
         self.daemon = Some(child);
         wait_until("the start", || {
             if let Some(child) = &mut self.daemon
@@ -179,6 +193,15 @@ impl Scene {
             }
             Ok(self.is_mounted()? && self.status().is_ok())
         })
+    }
+
+    pub(super) fn encodes(&self) -> bool {
+        self.encodes
+    }
+
+    /// From the next start on nothing is encoded.
+    pub(super) fn stop_encoding(&mut self) {
+        self.encodes = false;
     }
 
     fn is_mounted(&self) -> Result<bool> {
