@@ -171,6 +171,14 @@ impl<'a> Pass<'a> {
         if self.left.entries.keys().any(put_off) {
             // What is new in such a directory has no entry of its own.
             self.left.mark = self.dirty.mark;
+            // A further name of what is on the target by now must lead to it, not to a second one.
+            let dirty = self.dirty;
+            for (id, node) in self.met.iter().filter(|(id, _)| **id >= dirty.mark) {
+                let known = || dirty.places.get(id).cloned().unwrap_or_default();
+                let place = self.left.places.entry(*id).or_insert_with(known);
+                place.forget(self.target.0);
+                place.nodes.push((self.target.0, node.clone()));
+            }
         }
         if self.left.is_empty() {
             self.empty_aside()?;
