@@ -60,11 +60,12 @@ status() {
         jq --slurp -e "length == 1 and (.[0] | $1)" >/dev/null 2>&1
 }
 
+# begin_serving FLAG...: with further flags of holdfast up.
 begin_serving() {
     set_flags=(--copies 2)
     local store
     for store in "${stores[@]}"; do set_flags+=(--store "$store"); done
-    "$holdfast" up "$mnt" "${set_flags[@]}" >>"$work/serve.log" 2>&1 &
+    "$holdfast" up "$mnt" "${set_flags[@]}" "$@" >>"$work/serve.log" 2>&1 &
     serving=$!
     until_true "holdfast up to be ready" serves_or_ended
 }
@@ -85,6 +86,39 @@ stop_serving() {
     wait "$serving" || broken "holdfast up did not end cleanly"
     serving=
 }
+
+# --- encoding: chunks that nobody has asked for within two seconds are cold
+
+encode_flags=(--encode-percent 90 --encode-interval-s 2)
+
+# Something is encoded, and it does not change any more.
+is_settled() {
+    local now
+    now=$({ "$holdfast" status --json --mount "$mnt" || true; } 2>/dev/null |
+        jq -r '.encoding.stripes')
+    [ "$now" != 0 ] && [ "$now" = "${stripes_before:-}" ] && return
+    stripes_before=$now
+    sleep 3
+    return 1
+}
+encoded() {
+    "$holdfast" status --json --mount "$mnt" | jq -r '.encoding |
+        "\(.bytes / 1000000 | floor) MB in \(.stripes) stripes, \((.freed_bytes - .parity_bytes) / 1000000 | floor) MB saved"'
+}
+nothing_is_encoded() { status '.encoding == null or .encoding.stripes == 0'; }
+
+# Changes 100 kB in the middle of the largest file, and remembers what it was.
+overwrite_encoded() {
+    overwritten=$(find "$mnt/tree" -type f -printf '%s %p\n' | sort -n | tail -n 1 | cut -d' ' -f2-)
+    cp --preserve=all "$overwritten" "$work/overwritten.before"
+    dd if=/dev/urandom of="$overwritten" bs=1000 seek=300 count=100 conv=notrunc,fsync status=none
+    sha256sum <"$overwritten" >"$work/overwritten.sum"
+}
+prove_overwritten() {
+    [ "$(sha256sum <"$overwritten")" = "$(cat "$work/overwritten.sum")" ] ||
+        broken "a file that was overwritten while it was encoded is not what was written"
+}
+restore_overwritten() { cp --preserve=all "$work/overwritten.before" "$overwritten"; }
 
 store_is() { status ".stores[$1].state == \"$2\""; }
 await_store() { until_true "store $1 to be $2" store_is "$1" "$2"; }
