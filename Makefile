@@ -68,6 +68,7 @@ test:
 	scripts/with-mount tests/posix/run-pjdfstest
 	scripts/with-mount tests/posix/run-fsx
 	$(RELEASE) torture redundancy --seed 1 --minutes 1
+	$(RELEASE) torture redundancy --seed 1 --minutes 1 --encode
 	TOUR_SIZE=small tour/run
 
 tour: build

@@ -89,7 +89,7 @@ stop_serving() {
 
 # --- encoding: chunks that nobody has asked for within two seconds are cold
 
-encode_flags=(--encode-percent 90 --encode-interval-s 2)
+encode_flags=(--encode-percent 90 --encode-interval-s 2 --encode-chunk-kb 64)
 
 # Something is encoded, and it does not change any more.
 is_settled() {
