@@ -1,9 +1,9 @@
 //! `holdfast check` compares all copies, and changes none; `holdfast repair` then gives a store that
-//! lacks some what it lacks.
+//! lacks some what it lacks; `holdfast scrub` mends what is encoded by its checksums.
 
 use crate::config::InForce;
 use crate::control::{Answer, Request, TIME_LIMIT, client};
-use crate::engine::{self, CheckReport};
+use crate::engine::{self, CheckReport, Comparing};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::preflight::{self, Machine};
@@ -29,7 +29,9 @@ pub fn run(in_force: &InForce, runtime: &Path, json: bool) -> Outcome<Exit> {
     let report = match client::ask(
         runtime,
         &mount,
-        &Request::Check { repair: false },
+        &Request::Check {
+            how: Comparing::Check,
+        },
         TIME_LIMIT,
     ) {
         Ok(_) => follow(runtime, &mount, &mut bar)?,
@@ -58,12 +60,90 @@ pub fn repair(in_force: &InForce, runtime: &Path, json: bool) -> Outcome<Exit> {
     client::ask(
         runtime,
         &mount,
-        &Request::Check { repair: true },
+        &Request::Check {
+            how: Comparing::Repair,
+        },
         TIME_LIMIT,
     )?;
     let report = follow(runtime, &mount, &mut bar)?;
     drop(bar);
     show(&report, json)
+}
+
+/// Holds what is encoded against its checksums, and mends it, through the running holdfast.
+///
+/// # Errors
+/// As [`run`]; no holdfast runs.
+pub fn scrub(in_force: &InForce, runtime: &Path, json: bool) -> Outcome<Exit> {
+    preflight::need_root(&Machine::look())?;
+    let mut bar = Bar::new("scrubbing");
+    let mount = meant(in_force, runtime)?;
+    let how = Comparing::Scrub;
+    client::ask(runtime, &mount, &Request::Check { how }, TIME_LIMIT)?;
+    let report = follow(runtime, &mount, &mut bar)?;
+    drop(bar);
+    if json {
+        screen::print_json(&report)?;
+    } else {
+        screen::print(&scrub_text(&report))?;
+    }
+    Ok(exit_of(&report))
+}
+
+/// The report of a scrub for people.
+pub fn scrub_text(report: &CheckReport) -> String {
+    let mut text = format!(
+        "scrubbed {} ({})\n",
+        units::plural(report.objects, "stripe"),
+        units::bytes(report.bytes)
+    );
+    // Writing to a String cannot fail.
+    let _ok = match (report.mended, report.differences) {
+        (0, 0) => writeln!(text, "every page is as it was written"),
+        (mended, 0) => writeln!(
+            text,
+            "{} damaged: made right again from the other shards",
+            were(mended)
+        ),
+        (mended, lost) => writeln!(
+            text,
+            "{} damaged and right again, {} not be mended",
+            were(mended),
+            match lost {
+                1 => "1 could".to_owned(),
+                lost => format!("{} could", units::count(lost)),
+            }
+        ),
+    };
+    list(report, &mut text);
+    if !report.shown.is_empty() {
+        text.push_str("`find MOUNT -inum INODE` names the file\n");
+    }
+    text
+}
+
+fn were(pages: u64) -> String {
+    let verb = if pages == 1 { "was" } else { "were" };
+    format!("{} {verb}", units::plural(pages, "page"))
+}
+
+fn exit_of(report: &CheckReport) -> Exit {
+    if report.differences == 0 {
+        Exit::Done
+    } else {
+        Exit::Differences
+    }
+}
+
+fn list(report: &CheckReport, text: &mut String) {
+    for one in &report.shown {
+        let stores: Vec<String> = one.stores.iter().map(u8::to_string).collect();
+        let (path, stores) = (one.path.display(), stores.join(", "));
+        let _ok = match stores.as_str() {
+            "" => writeln!(text, "  {path}: {}", one.detail),
+            stores => writeln!(text, "  {path}: {} on store {stores}", one.detail),
+        };
+    }
 }
 
 fn show(report: &CheckReport, json: bool) -> Outcome<Exit> {
@@ -72,11 +152,7 @@ fn show(report: &CheckReport, json: bool) -> Outcome<Exit> {
     } else {
         screen::print(&text(report))?;
     }
-    Ok(if report.differences == 0 {
-        Exit::Done
-    } else {
-        Exit::Differences
-    })
+    Ok(exit_of(report))
 }
 
 /// The mount to compare: where neither mount nor stores are configured, the one that is served.
@@ -139,11 +215,7 @@ pub fn text(report: &CheckReport) -> String {
         "{} found:",
         units::plural(report.differences, "difference")
     );
-    for one in &report.shown {
-        let stores: Vec<String> = one.stores.iter().map(u8::to_string).collect();
-        let (path, stores) = (one.path.display(), stores.join(", "));
-        let _ok = writeln!(text, "  {path}: {} on store {stores}", one.detail);
-    }
+    list(report, &mut text);
     let more = report.differences.saturating_sub(report.shown.len() as u64);
     if more > 0 {
         let _ok = writeln!(text, "  and {} more", units::count(more));
@@ -176,6 +248,7 @@ mod tests {
             objects: 1234,
             bytes: 5_000_000,
             encoded_chunks: 12,
+            mended: 0,
             differences: 3,
             shown: vec![Difference {
                 path: "/docs/a".into(),
@@ -203,6 +276,35 @@ mod tests {
             ..CheckReport::default()
         };
         insta::assert_snapshot!(text(&report));
+    }
+
+    #[test]
+    fn a_scrub_says_what_it_has_mended() {
+        let damaged = |path: &str, store, detail: &str| Difference {
+            path: path.into(),
+            stores: vec![store],
+            detail: detail.to_owned(),
+        };
+        let report = CheckReport {
+            objects: 812,
+            bytes: 1_277_000_000,
+            mended: 1,
+            differences: 1,
+            shown: vec![
+                damaged(
+                    "inode 1099511627776, byte 8192",
+                    1,
+                    "damaged, and right again",
+                ),
+                damaged(
+                    "parity of stripe 0x11, byte 0",
+                    2,
+                    "damaged, and too little is left",
+                ),
+            ],
+            ..CheckReport::default()
+        };
+        insta::assert_snapshot!(scrub_text(&report));
     }
 
     #[test]

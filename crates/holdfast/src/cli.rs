@@ -92,6 +92,15 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Hold encoded data against its checksums, and make what is damaged anew
+    Scrub {
+        /// The set.
+        #[command(flatten)]
+        set: Box<SetArgs>,
+        /// One JSON object in place of text
+        #[arg(long)]
+        json: bool,
+    },
     /// Work with the configuration
     Config {
         /// What to do with it.
@@ -144,6 +153,7 @@ impl Command {
         match self {
             Command::Check { json, .. }
             | Command::Repair { json, .. }
+            | Command::Scrub { json, .. }
             | Command::Status(status::Args { json, .. })
             | Command::Inspect(inspect::Args { json, .. })
             | Command::Config {
@@ -204,6 +214,7 @@ fn execute(cli: Cli, matches: &ArgMatches) -> Outcome<Exit> {
         Command::Detach(args) => done(store::detach(&args, runtime)),
         Command::Check { set, json } => check::run(&in_force(*set)?, runtime, json),
         Command::Repair { set, json } => check::repair(&in_force(*set)?, runtime, json),
+        Command::Scrub { set, json } => check::scrub(&in_force(*set)?, runtime, json),
         Command::Config {
             action: ConfigAction::Show { set, json },
         } => {

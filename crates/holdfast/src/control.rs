@@ -1,7 +1,7 @@
 //! How a command talks to the holdfast that serves a mount: one request line and one answer
 //! line, both JSON, over a Unix socket that only root can reach.
 
-use crate::engine::CheckReport;
+use crate::engine::{CheckReport, Comparing};
 use crate::failure::{Failure, Outcome};
 use redundancy::status::{Progress, Status};
 use serde::{Deserialize, Serialize};
@@ -50,11 +50,10 @@ pub enum Request {
         /// Its place.
         index: u8,
     },
-    /// Start to compare all copies; joins a comparison that runs already.
+    /// Start to compare; a check joins a comparison that runs already.
     Check {
-        /// Bring a store that merely lacks copies up to date afterwards. A comparison that was
-        /// started without it does not.
-        repair: bool,
+        /// What for.
+        how: Comparing,
     },
     /// How far the comparison is.
     CheckProgress,

@@ -38,6 +38,18 @@ pub struct Difference {
     pub detail: String,
 }
 
+/// What a comparison is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Comparing {
+    /// To see all copies; nothing is changed.
+    Check,
+    /// To have a store that merely lacks copies brought up to date afterwards.
+    Repair,
+    /// To hold what is encoded against its checksums, and mend it.
+    Scrub,
+}
+
 /// What a comparison of all copies found.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct CheckReport {
@@ -48,6 +60,9 @@ pub struct CheckReport {
     /// Encoded chunks that were not compared, because the set does not run.
     #[serde(default)]
     pub encoded_chunks: u64,
+    /// Damaged pages of encoded chunks that a scrub has made right again.
+    #[serde(default)]
+    pub mended: u64,
     /// Differences in all.
     pub differences: u64,
     /// The first of them, at most [`DIFFERENCES_SHOWN`].
@@ -83,7 +98,7 @@ pub trait Engine: Send + Sync {
     fn detach(&self, index: u8) -> Outcome<()>;
     /// Compares all copies while the set runs, and changes none. With `repair` a store that merely
     /// lacks some is brought up to date afterwards.
-    fn check(&self, repair: bool, on_progress: OnProgress<'_>) -> Outcome<CheckReport>;
+    fn check(&self, how: Comparing, on_progress: OnProgress<'_>) -> Outcome<CheckReport>;
 }
 
 /// Opens a set.

@@ -71,7 +71,7 @@ pub static TABLE: &[Row] = &[
     (
         Exit::Differences,
         "differences",
-        "`check` or `repair` found copies that differ.",
+        "`check` or `repair` found copies that differ, or `scrub` damage that it could not mend.",
     ),
     (
         Exit::Degraded,

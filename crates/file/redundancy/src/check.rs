@@ -44,6 +44,8 @@ pub struct CheckReport {
     pub foreign: u64,
     /// Encoded chunks whose copies were given up and that were not compared: the set does not run.
     pub encoded_chunks: u64,
+    /// Damaged pages of encoded chunks that a scrub has made right again.
+    pub mended: u64,
     /// Differences in all.
     pub differences: u64,
     /// The first of them, at most [`SHOWN_MAX`].

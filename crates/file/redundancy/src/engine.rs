@@ -24,6 +24,7 @@ mod open;
 mod placement;
 mod rename;
 mod report;
+mod scrub;
 
 pub use crawl::Round;
 pub use keeper::{Attach, AttachError};

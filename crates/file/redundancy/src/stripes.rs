@@ -43,7 +43,7 @@ pub use build::Prepared;
 pub use error::{Result, StripeError};
 pub use merge::{MERGE_PAGES_MAX, PageWrite};
 pub use recover::{Recovered, standing};
-pub use scrub::ScrubReport;
+pub use scrub::{DAMAGE_MAX, Damage, ScrubReport};
 pub use shard::{Base, Layout, Slot};
 pub use site::{Bases, NamedBases, Site};
 

@@ -2,7 +2,7 @@
 //! at most [`CONNECTIONS_MAX`].
 
 use super::{Answer, REQUEST_BYTES_MAX, Request, TIME_LIMIT, guard, parse, receive, send};
-use crate::engine::{CheckReport, Engine};
+use crate::engine::{CheckReport, Comparing, Engine};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use parking_lot::{Condvar, Mutex};
@@ -189,7 +189,7 @@ fn answer(request: Request, shared: &Arc<Shared>) -> Outcome<Answer> {
         }
         Request::Attach { path } => attach(&path, shared),
         Request::Detach { index } => detach(index, shared),
-        Request::Check { repair } => start_check(repair, shared),
+        Request::Check { how } => start_check(how, shared),
         Request::CheckProgress => match &*shared.comparison.lock() {
             Comparison::None => Err(Failure::refuse(
                 Exit::NotRunning,
@@ -215,14 +215,14 @@ fn detach(index: u8, shared: &Shared) -> Outcome<Answer> {
     Ok(Answer::Done)
 }
 
-fn start_check(repair: bool, shared: &Arc<Shared>) -> Outcome<Answer> {
+fn start_check(how: Comparing, shared: &Arc<Shared>) -> Outcome<Answer> {
     let mut comparison = shared.comparison.lock();
     if let Comparison::Running(progress) = &*comparison {
-        if repair {
+        if how != Comparing::Check {
             return Err(Failure::refuse(
                 Exit::Failed,
                 "a comparison runs already",
-                "wait until it has ended, then: `holdfast repair`",
+                "wait until it has ended, and try again",
             ));
         }
         return Ok(Answer::Checking(progress.clone()));
@@ -232,7 +232,7 @@ fn start_check(repair: bool, shared: &Arc<Shared>) -> Outcome<Answer> {
         .name("check".to_owned())
         .spawn(move || {
             let shared = for_thread;
-            let outcome = shared.engine.check(repair, &mut |progress| {
+            let outcome = shared.engine.check(how, &mut |progress| {
                 *shared.comparison.lock() = Comparison::Running(progress.clone());
                 !shared.stopping.load(Ordering::Relaxed)
             });

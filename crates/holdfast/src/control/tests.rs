@@ -1,4 +1,5 @@
 use super::*;
+use crate::engine::Comparing;
 use crate::engine::double::Double;
 use crate::exit::Exit;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -62,7 +63,13 @@ fn every_request_is_answered() {
     assert_eq!(failure.exit, Exit::StorePath);
     let early = ask(runtime.path(), &Request::CheckProgress).expect_err("nothing started");
     assert_eq!(early.exit, Exit::NotRunning);
-    ask(runtime.path(), &Request::Check { repair: false }).expect("an answer");
+    ask(
+        runtime.path(),
+        &Request::Check {
+            how: Comparing::Check,
+        },
+    )
+    .expect("an answer");
     let report = (0..10_000).find_map(|_| {
         std::thread::yield_now();
         match ask(runtime.path(), &Request::CheckProgress) {

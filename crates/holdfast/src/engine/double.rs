@@ -1,6 +1,6 @@
 //! A set without stores: it only remembers what it was asked.
 
-use super::{CheckReport, Engine, Event, OnEvent, OnProgress};
+use super::{CheckReport, Comparing, Engine, Event, OnEvent, OnProgress};
 use crate::failure::Outcome;
 use parking_lot::Mutex;
 use redundancy::status::{Progress, Status, StoreState, StoreStatus};
@@ -91,7 +91,7 @@ impl Engine for Double {
         Ok(())
     }
 
-    fn check(&self, _: bool, on_progress: OnProgress<'_>) -> Outcome<CheckReport> {
+    fn check(&self, _: Comparing, on_progress: OnProgress<'_>) -> Outcome<CheckReport> {
         let progress = Progress {
             phase: "comparing".to_owned(),
             ..Progress::default()

@@ -1,6 +1,8 @@
 //! The replication engine behind a mount.
 
-use super::{CheckReport, DIFFERENCES_SHOWN, Difference, Event, OnEvent, OnProgress, refusal};
+use super::{
+    CheckReport, Comparing, DIFFERENCES_SHOWN, Difference, Event, OnEvent, OnProgress, refusal,
+};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use mount::{MountError, Session};
@@ -94,6 +96,7 @@ fn report_of(report: redundancy::check::CheckReport) -> CheckReport {
         objects: report.objects,
         bytes: report.bytes,
         encoded_chunks: report.encoded_chunks,
+        mended: report.mended,
         differences: report.differences,
         shown: report
             .shown
@@ -210,11 +213,11 @@ impl super::Engine for Real {
         })
     }
 
-    fn check(&self, repair: bool, on_progress: OnProgress<'_>) -> Outcome<CheckReport> {
-        let report = if repair {
-            self.engine.repair(on_progress)
-        } else {
-            self.engine.check(on_progress)
+    fn check(&self, how: Comparing, on_progress: OnProgress<'_>) -> Outcome<CheckReport> {
+        let report = match how {
+            Comparing::Check => self.engine.check(on_progress),
+            Comparing::Repair => self.engine.repair(on_progress),
+            Comparing::Scrub => self.engine.scrub(on_progress),
         };
         let report = report.map_err(|errno| Failure::unexpected("comparing the copies", &errno))?;
         let mut report = report_of(report);

@@ -4,6 +4,7 @@
 mod behind;
 mod damage;
 mod disks;
+mod encoding;
 mod images;
 mod place;
 

@@ -15,6 +15,8 @@ pub(crate) struct Place {
     serving: Option<Child>,
     /// The stores, from the directory.
     pub(crate) stores: [String; 3],
+    /// Further flags of `up`.
+    pub(crate) flags: Vec<String>,
 }
 
 impl Place {
@@ -25,6 +27,7 @@ impl Place {
             dir,
             serving: None,
             stores: ["a", "b", "c"].map(str::to_owned),
+            flags: Vec::new(),
         }
     }
 
@@ -142,6 +145,7 @@ impl Place {
         let log = fs::File::create(self.path("log")).expect("a log");
         let child = self
             .of_set(&["up"])
+            .args(&self.flags)
             .env("NOTIFY_SOCKET", &notify)
             .stdout(log.try_clone().expect("a second handle"))
             .stderr(log)

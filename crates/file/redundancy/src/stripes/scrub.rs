@@ -4,10 +4,11 @@ use super::decode::{Known, Run};
 use super::shard::{OpenShard, Slot, rebuilt_name};
 use super::{PAGE_BYTES, Result, State, Stripe, StripeError, Stripes};
 use crate::encoding::StripeId;
+use crate::label::StoreIndex;
 use parity::{Code, Shard};
 
 /// What a scrub of one stripe found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ScrubReport {
     /// Pages read, of all shards.
     pub pages: u64,
@@ -18,6 +19,24 @@ pub struct ScrubReport {
     /// Pages at which all checksums are right and the shards do not belong together. That is a
     /// bug, or somebody forged it; nothing was changed.
     pub contradictions: u64,
+    /// The damaged pages, the first [`DAMAGE_MAX`].
+    pub damaged: Vec<Damage>,
+}
+
+/// Most damaged pages of a stripe that are told one by one.
+pub const DAMAGE_MAX: usize = 64;
+
+/// A damaged page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Damage {
+    /// The shard, and the store that has it.
+    pub shard: Shard,
+    /// The store.
+    pub store: StoreIndex,
+    /// The page in the shard.
+    pub page: u32,
+    /// Whether it is right again.
+    pub mended: bool,
 }
 
 impl Stripes {
@@ -55,10 +74,16 @@ impl Stripes {
             };
             report.pages += u64::from(run.pages.count);
             for at in (0..right.len()).filter(|at| !right[*at]) {
-                if mend && self.mend(stripe, run, (shard, slot), at)? {
-                    report.mended += 1;
-                } else {
-                    report.lost += 1;
+                let mended = mend && self.mend(stripe, run, (shard, slot), at)?;
+                report.mended += u64::from(mended);
+                report.lost += u64::from(!mended);
+                if let (Some(store), true) = (slot.store(), report.damaged.len() < DAMAGE_MAX) {
+                    report.damaged.push(Damage {
+                        shard,
+                        store,
+                        page: run.pages.first + at as u32,
+                        mended,
+                    });
                 }
             }
         }

@@ -1,0 +1,195 @@
+//! Cold data gives up its copies: it is read with any store gone, a change gives the copies back,
+//! what a disk has damaged is mended, and without encoding every copy is plain again.
+
+use super::place::Place;
+use super::sync;
+use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+const CHUNK: u64 = 64 << 10;
+const FILES: usize = 6;
+const BYTES: usize = 5 * (CHUNK as usize) + 1000;
+
+fn name(file: usize) -> String {
+    format!("f{file}")
+}
+
+/// A set with files that are encoded, and what the files hold.
+fn encoded() -> (Place, Vec<Vec<u8>>) {
+    let mut place = Place::new();
+    place.flags = [
+        "--encode-percent=90",
+        "--encode-interval-s=1",
+        "--encode-chunk-kb=64",
+        "--checkpoint-ms=100",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    place.up();
+    let mut rng = env::Rng::new(7);
+    let files: Vec<Vec<u8>> = (0..FILES)
+        .map(|file| {
+            let mut content = vec![0; BYTES];
+            rng.fill(&mut content);
+            let path = place.path(&format!("mnt/{}", name(file)));
+            fs::write(&path, &content).expect("a write");
+            sync(&path);
+            content
+        })
+        .collect();
+    place.until("cold data to be encoded", |status| {
+        let encoding = status.encoding.as_ref();
+        encoding.is_some_and(|encoding| encoding.encoded_share.is_some_and(|share| share > 0.5))
+    });
+    (place, files)
+}
+
+fn reads_back(place: &Place, files: &[Vec<u8>]) {
+    for (file, content) in files.iter().enumerate() {
+        let read = fs::read(place.path(&format!("mnt/{}", name(file)))).expect("a read");
+        assert!(read == *content, "file {file} reads wrong");
+    }
+}
+
+fn stripes(place: &Place) -> u64 {
+    place
+        .status()
+        .encoding
+        .map_or(0, |encoding| encoding.stripes)
+}
+
+/// Bytes that a file takes on the stores.
+fn taken(place: &Place, file: usize) -> u64 {
+    let blocks = |store| {
+        fs::metadata(place.copy(store, &name(file)))
+            .expect("a copy")
+            .blocks()
+    };
+    place
+        .holders(&name(file))
+        .into_iter()
+        .map(|store| blocks(store) * 512)
+        .sum()
+}
+
+#[test]
+fn encoded_data_takes_less_and_outlives_any_store() {
+    let (mut place, files) = encoded();
+    let plain = 2 * FILES as u64 * BYTES as u64;
+    let all: u64 = (0..FILES).map(|file| taken(&place, file)).sum();
+    assert!(all < plain * 3 / 4, "{all} of {plain} bytes");
+    assert_eq!(place.check().0, Some(0), "{}", place.check().1);
+    for store in ["a", "b", "c"] {
+        let away = place.path(&format!("{store}.away"));
+        fs::rename(place.path(store), &away).expect("taken away");
+        place.until("the loss to be seen", |status| !status.redundant);
+        reads_back(&place, &files);
+        fs::rename(&away, place.path(store)).expect("brought back");
+        place.until("redundancy", |status| status.redundant);
+    }
+    assert!(stripes(&place) > 0, "still encoded");
+    assert_eq!(place.check().0, Some(0), "{}", place.check().1);
+    // A stopped set cannot decode: it says so, and does not take holes for damage.
+    place.down();
+    let (code, said) = place.check();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("only a running set can compare"), "{said}");
+}
+
+#[test]
+fn a_change_while_a_store_is_away_is_there_when_it_is_back() {
+    let (mut place, mut files) = encoded();
+    fs::rename(place.path("b"), place.path("b.away")).expect("taken away");
+    place.until("the loss to be seen", |status| !status.redundant);
+    for (file, content) in files.iter_mut().enumerate() {
+        let path = place.path(&format!("mnt/{}", name(file)));
+        let opened = fs::File::options()
+            .write(true)
+            .open(&path)
+            .expect("the file");
+        opened
+            .write_all_at(b"changed", CHUNK * 2 + 77)
+            .expect("a write");
+        opened.sync_all().expect("durable");
+        content[CHUNK as usize * 2 + 77..][..7].copy_from_slice(b"changed");
+    }
+    fs::remove_file(place.path("mnt/f5")).expect("removed");
+    files.pop();
+    place.signal(rustix::process::Signal::KILL);
+    assert_eq!(place.ended(), None, "killed by a signal");
+    place.up();
+    reads_back(&place, &files);
+    fs::rename(place.path("b.away"), place.path("b")).expect("brought back");
+    place.until("redundancy", |status| status.redundant);
+    reads_back(&place, &files);
+    assert_eq!(place.check().0, Some(0), "{}", place.check().1);
+}
+
+#[test]
+fn a_scrub_mends_a_damaged_base_and_a_damaged_shard() {
+    let (place, files) = encoded();
+    let home = place.home(&name(0));
+    flip(&place.copy(home, &name(0)), 5000);
+    let mut shards = ["a", "b", "c"]
+        .into_iter()
+        .flat_map(|store| {
+            fs::read_dir(place.path(&format!("{store}/.holdfast/shards"))).expect("a directory")
+        })
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| fs::metadata(path).expect("a file").len() > CHUNK);
+    let parity = shards.next().expect("a parity shard");
+    flip(&parity, fs::metadata(&parity).expect("a file").len() - 10);
+    assert_eq!(
+        place.check().0,
+        Some(3),
+        "a comparison sees that they differ"
+    );
+    let (code, said) = place.of(&["scrub"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        said.contains("2 pages were damaged: made right again"),
+        "{said}"
+    );
+    assert_eq!(place.check().0, Some(0), "{}", place.check().1);
+    let base = fs::read(place.copy(home, &name(0))).expect("the home's copy");
+    assert!(base == files[0], "the base is right again");
+    let (code, said) = place.of(&["scrub"]);
+    assert!(
+        code == Some(0) && said.contains("every page is as it was written"),
+        "{said}"
+    );
+}
+
+#[test]
+fn without_encoding_every_copy_is_plain_again() {
+    let (mut place, files) = encoded();
+    place.down();
+    place.flags.clear();
+    place.up();
+    place.until("copies in the place of parity", |status| {
+        status
+            .encoding
+            .as_ref()
+            .is_none_or(|encoding| encoding.stripes == 0)
+    });
+    place.down();
+    for (file, content) in files.iter().enumerate() {
+        let holders = place.holders(&name(file));
+        assert_eq!(holders.len(), 2);
+        for store in holders {
+            let plain = fs::read(place.copy(store, &name(file))).expect("a plain file");
+            assert!(plain == *content, "file {file} on store {store}");
+        }
+    }
+}
+
+fn flip(path: &std::path::Path, at: u64) {
+    let file = fs::File::options()
+        .read(true)
+        .write(true)
+        .open(path)
+        .expect("the file");
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).expect("a byte");
+    file.write_all_at(&[byte[0] ^ 0x10], at).expect("a byte");
+}
