@@ -2,6 +2,7 @@
 
 use super::place::{Place, text};
 use super::sync;
+use redundancy::status::StoreState;
 use std::fs;
 use std::path::Path;
 
@@ -76,6 +77,38 @@ fn all_equal(place: &mut Place) {
         let held = (0..3).filter(right).count();
         assert_eq!(held, 2, "{}", name(number));
     }
+}
+
+/// Two stores away at once are more than two copies outlive, but what is away is not lost.
+#[test]
+fn files_of_two_stores_that_were_away_together_are_kept() {
+    let mut place = Place::new();
+    place.up();
+    fs::create_dir(place.path("mnt/dir")).expect("a directory");
+    let names: Vec<String> = (0..9).map(|n| format!("dir/f{n}")).collect();
+    for name in &names {
+        fs::write(place.path(&format!("mnt/{name}")), name).expect("a write");
+        sync(&place.path(&format!("mnt/{name}")));
+    }
+    for store in ["a", "b"] {
+        fs::rename(place.path(store), place.path(&format!("{store}.away"))).expect("taken away");
+        let away = if store == "a" { 1 } else { 2 };
+        place.until("the loss to be seen", |status| {
+            let fenced = |s: &&redundancy::status::StoreStatus| s.state == StoreState::Fenced;
+            status.stores.iter().filter(fenced).count() == away
+        });
+    }
+    // A change of the directory, so that its names are compared when the stores are back.
+    fs::write(place.path("mnt/dir/new"), "new").expect("a write");
+    for store in ["a", "b"] {
+        fs::rename(place.path(&format!("{store}.away")), place.path(store)).expect("brought back");
+    }
+    place.until("redundancy", |status| status.redundant);
+    for name in &names {
+        let read = fs::read_to_string(place.path(&format!("mnt/{name}"))).expect(name);
+        assert_eq!(read, *name);
+    }
+    assert_eq!(place.check().0, Some(0), "{}", place.check().1);
 }
 
 #[test]

@@ -26,7 +26,7 @@ const JOURNAL: Options = Options {
     journal_bytes: 4 << 20,
 };
 
-/// Opens what a store has for stripes, made where it is missing.
+/// Opens what a store has for stripes, made where it is missing. EUCLEAN where it is damaged.
 pub(crate) fn open_site(
     set: SetId,
     index: StoreIndex,
@@ -43,7 +43,8 @@ pub(crate) fn open_site(
         match error.kind() {
             ErrorKind::Transient => Errno::AGAIN,
             ErrorKind::NoSpace => Errno::NOSPC,
-            ErrorKind::Corrupt | ErrorKind::Misuse | ErrorKind::Fatal => Errno::IO,
+            ErrorKind::Corrupt | ErrorKind::Misuse => Errno::UCLEAN,
+            ErrorKind::Fatal => Errno::IO,
         }
     };
     let (notes, open) = match filemeta::Store::open(&places, Some(id), JOURNAL) {

@@ -10,7 +10,7 @@ use crate::journal::Failed;
 use crate::journal::dirty::{Entry, Place, regions};
 use crate::label::{ObjectId, StoreIndex, StoreMask};
 use crate::store::{Node, Store, StoreFile};
-use crate::stripes::{Base, Layout, Slot, Stripe, StripeError, Stripes};
+use crate::stripes::{Base, Layout, Recovered, Slot, Stripe, StripeError, Stripes};
 use env::errno::{Errno, Fault, fault};
 use mount::{AllocateFlags, Result};
 use parity::{Geometry, Shard};
@@ -112,10 +112,7 @@ impl Engine {
             match Stripes::open(self.set, sites, random) {
                 Ok((stripes, report)) => {
                     self.encoded.set_stripes(stripes);
-                    for id in report.incomplete {
-                        tracing::warn!(stripe = id.0, "a stripe stands in part and is given up");
-                        self.restore_copies(id)?;
-                    }
+                    self.give_up_incomplete(&report)?;
                     return Ok(());
                 }
                 Err(error) => self.fence_of(&error)?,
@@ -444,29 +441,65 @@ impl Engine {
         };
         stripes.leave(index);
         if doubtful {
-            for stripe in stripes.all() {
-                let held = |b: &Base| b.copies.iter().any(|(s, _)| *s == index);
-                let shards = stripe.layout.shards();
-                let copies = shards
-                    .into_iter()
-                    .any(|(s, _)| stripe.base(s).is_some_and(held));
-                if stripe.layout.stores().has(index) || copies {
-                    let _gate = self.gate.read();
-                    self.restore_copies(stripe.id)?;
-                }
-            }
-            encoded::clear_site(bare)?;
+            self.give_up_shards_of(index, bare)?;
         }
-        let (site, notes) = encoded::open_site(self.set, index, bare)?;
+        let opened = match encoded::open_site(self.set, index, bare) {
+            Err(Errno::UCLEAN) => {
+                self.give_up_shards_of(index, bare)?;
+                encoded::open_site(self.set, index, bare)
+            }
+            other => other,
+        };
+        let (site, notes) = opened?;
         let report = stripes.join(site, notes).map_err(|error| {
             tracing::warn!(store = index.0, %error, "a store cannot take its part in stripes");
             Errno::IO
         })?;
-        for id in report.incomplete {
-            let _gate = self.gate.read();
-            self.restore_copies(id)?;
+        let _gate = self.gate.read();
+        self.give_up_incomplete(&report)
+    }
+
+    /// Gives up every stripe that has a part on a store that is away, whose own word is not to be
+    /// believed, and takes away what it has of them. A stripe of which too little is left without
+    /// the store keeps it out: what it has may be all that there is.
+    fn give_up_shards_of(&self, index: StoreIndex, bare: &Arc<dyn Store>) -> Result<()> {
+        let stripes = self.encoded.stripes();
+        for stripe in stripes.map_or_else(Vec::new, |stripes| stripes.all()) {
+            let held = |base: &Base| base.copies.iter().any(|(store, _)| *store == index);
+            let mut shards = stripe.layout.shards();
+            let copies = shards.any(|(shard, _)| stripe.base(shard).is_some_and(held));
+            if stripe.layout.stores().has(index) || copies {
+                let _gate = self.gate.read();
+                self.restore_copies(stripe.id)?;
+            }
+        }
+        encoded::clear_site(bare)
+    }
+
+    /// Gives up what stands in part. Where too little of a stripe is there it stays as it is: a
+    /// store that is away may bring what is missing.
+    fn give_up_incomplete(&self, report: &Recovered) -> Result<()> {
+        for (store, file, wrong) in &report.damaged {
+            tracing::warn!(store = store.0, file, %wrong, "a shard file is damaged; it is kept");
+        }
+        for id in &report.incomplete {
+            tracing::warn!(stripe = id.0, "a stripe stands in part and is given up");
+            self.give_up_if_possible(*id)?;
         }
         Ok(())
+    }
+
+    fn give_up_if_possible(&self, id: StripeId) -> Result<()> {
+        match self.restore_copies(id) {
+            Err(Errno::IO | Errno::NOSPC) => {
+                tracing::warn!(
+                    stripe = id.0,
+                    "it cannot be given up now: too little of it is there, or no room for copies"
+                );
+                Ok(())
+            }
+            other => other,
+        }
     }
 
     /// Gives up the stripes of files that a recovery or a return has made anew, or removed: the
@@ -502,7 +535,7 @@ impl Engine {
                     stripe = stripe.id.0,
                     "a file of a stripe is gone; it is given up"
                 );
-                self.restore_copies(stripe.id)?;
+                self.give_up_if_possible(stripe.id)?;
             }
         }
         Ok(())

@@ -4,7 +4,7 @@ use super::locate::Located;
 use super::wanted::{agreed, labelled};
 use super::{AttributeTask, FileTask, LateLink, Names, Pass, Wanted};
 use crate::journal::dirty::{Entry, Place};
-use crate::label::ObjectId;
+use crate::label::{Label, ObjectId};
 use crate::store::{Found, Make, Node, Store};
 use env::errno::Errno;
 use mount::{Kind, NewObject, RenameFlags, Result};
@@ -277,6 +277,11 @@ impl Pass<'_> {
                     below.push((want.clone(), found.node));
                 }
                 Some(_) => {}
+                None if !is_dir && self.is_orphan(&label) => {
+                    if wanted.contains_key(&name) {
+                        self.keep_orphan(target, &name, label.id)?;
+                    }
+                }
                 None => {
                     self.put_aside(target, &name, label.id, is_dir)?;
                     if is_dir && self.is_new(label.id) {
@@ -291,6 +296,42 @@ impl Pass<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether none of the stores that are asked is to hold a copy of the object: that they do not
+    /// have it says nothing about it. Its other copies are on stores that are away, too.
+    fn is_orphan(&self, label: &Label) -> bool {
+        self.decided.is_none() && !self.voters.iter().any(|(s, _)| label.copies.has(*s))
+    }
+
+    /// Another object has come to the name of an orphan: that one is kept aside.
+    fn keep_orphan(&self, dir: &Node, name: &OsStr, id: ObjectId) -> Result<()> {
+        let store = &self.target.1;
+        let kept = conflict_name(id);
+        tracing::warn!(
+            store = self.target.0.0,
+            name = %name.display(),
+            kept = %kept.display(),
+            "a file whose other copies are away lost its name and is kept in .holdfast/aside"
+        );
+        match store.rename(dir, name, &store.aside()?, &kept, RenameFlags::NOREPLACE) {
+            // Another name of the same file went before.
+            Err(Errno::EXIST) => store.unlink(dir, name),
+            other => other,
+        }
+    }
+
+    /// Whether an object is an orphan, or has one below it.
+    fn holds_orphans(&self, found: &Found, label: &Label) -> Result<bool> {
+        if found.attr.kind != Kind::Dir {
+            return Ok(self.is_orphan(label));
+        }
+        for (_, found, label) in labelled(self.engine, &*self.target.1, &found.node)? {
+            if self.holds_orphans(&found, &label)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Remembers what is below a directory that went aside: some of it may be wanted elsewhere.
@@ -688,6 +729,17 @@ impl Pass<'_> {
         let aside = store.aside()?;
         for (name, found, label) in labelled(self.engine, &**store, &aside)? {
             if name == aside_name(label.id) || name.as_bytes().starts_with(FRESH.as_bytes()) {
+                if self.holds_orphans(&found, &label)? {
+                    let kept = conflict_name(label.id);
+                    tracing::warn!(
+                        store = self.target.0.0,
+                        kept = %kept.display(),
+                        "what lost its place holds files whose other copies are away; it is kept \
+                         in .holdfast/aside"
+                    );
+                    store.rename(&aside, &name, &aside, &kept, RenameFlags::NOREPLACE)?;
+                    continue;
+                }
                 remove_tree(&**store, &aside, &name, found.attr.kind, &found.node)?;
             }
         }

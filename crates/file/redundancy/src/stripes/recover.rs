@@ -8,6 +8,7 @@ use crate::encoding::StripeId;
 use crate::label::{StoreIndex, StoreMask};
 use crate::set::SetId;
 use codec::Corruption;
+use env::errno::Errno;
 use env::{Dir, Open};
 use filemeta::{OpenNote, Ticket};
 use parity::Shard;
@@ -148,7 +149,11 @@ impl Shards<'_> {
             .map_err(io("opening a shard"))?;
         let length = disk.len().map_err(io("measuring a shard"))?;
         let mut bytes = vec![0; length.min(HEADER_BYTES) as usize];
-        disk.read_at(0, &mut bytes).map_err(io("reading a shard"))?;
+        match disk.read_at(0, &mut bytes) {
+            // It is no file.
+            Err(Errno::ISDIR) => bytes.clear(),
+            other => other.map_err(io("reading a shard"))?,
+        }
         Ok(Header::decode(&bytes, Some(set)))
     }
 }
