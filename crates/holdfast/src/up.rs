@@ -64,6 +64,7 @@ pub fn run(in_force: &InForce, runtime: &Path) -> Outcome<()> {
     let mut notes = plan.notes;
     let asked = (!in_force.is_default("copies")).then_some(config.copies);
     notes.extend(report::unheeded(asked, &config.without, &status));
+    notes.extend(report::unencoded(config.encode_percent, &status));
     screen::print(&report::text(&status, &notes))?;
     notify::ready(&report::line(&status));
     let outcome = serve(engine.as_ref(), &woken, &config.mount);

@@ -12,9 +12,6 @@ pub const STORES_MAX: usize = 64;
 /// Most copies of a file that a set keeps.
 pub const COPIES_MAX: u8 = 3;
 
-/// Most data shards of a stripe: more save little space and make a lost store cost more reads.
-const DATA_MAX: u8 = 8;
-
 /// Configuration of one set.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(clap::Args))]
@@ -224,11 +221,9 @@ impl Config {
     /// are copies to lose. `None` where nothing is to be encoded, or would free nothing.
     pub fn encoding(&self) -> Option<Parameters> {
         let stores = u8::try_from(self.stores.len()).ok()?;
-        let parity = self.copies.checked_sub(1).filter(|parity| *parity > 0)?;
-        let data = stores.checked_sub(parity)?.min(DATA_MAX);
         let percent = |percent: u8| Share::new(f64::from(percent) / 100.0).ok();
         Some(Parameters {
-            geometry: Geometry::new(data, parity, self.copies, stores).ok()?,
+            geometry: Geometry::widest(self.copies, stores)?,
             chunk: self.chunk().ok()?,
             read_weight: ReadWeight::new(0.0).ok()?,
             load_limit: percent(self.encode_load_percent)?,

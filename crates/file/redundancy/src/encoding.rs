@@ -32,7 +32,7 @@ pub use counters::{Counts, FileCounters};
 pub use crawler::{Census, ChunkId, ChunkIndex, ChunkList, Crawler, Entry, FileView, Progress};
 pub use differential::{DifferentialPages, Due, PAGE_BYTES, PageId, Written};
 pub use parameters::{
-    CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, ChunkBytes, Geometry, ParameterError, Parameters,
+    CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, ChunkBytes, DATA_MAX, Geometry, ParameterError, Parameters,
     READ_WEIGHT_MAX, ReadWeight, Share,
 };
 pub use priority::Load;

@@ -1,8 +1,8 @@
 //! What `holdfast up` prints when it serves.
 
 use crate::status::table;
-use crate::units::{bytes, shorten};
-use redundancy::status::{Status, StoreState};
+use crate::units::{bytes, plural, shorten};
+use redundancy::status::{EncodingStatus, Status, StoreState};
 
 /// What was asked for and is not done: the set is older than the wish.
 pub(super) fn unheeded(copies: Option<u8>, without: &[u8], status: &Status) -> Vec<String> {
@@ -24,6 +24,20 @@ pub(super) fn unheeded(copies: Option<u8>, without: &[u8], status: &Status) -> V
         }
     }
     notes
+}
+
+/// Why nothing is encoded though the operator asks for it.
+pub(super) fn unencoded(percent: u8, status: &Status) -> Option<String> {
+    let encodes = |encoding: &EncodingStatus| !encoding.code.is_empty();
+    if percent == 0 || status.encoding.as_ref().is_some_and(encodes) {
+        return None;
+    }
+    Some(format!(
+        "--encode-percent {percent}: parity frees nothing on {} with copies on {} of them; it needs \
+         two copies at least, and a store more than copies",
+        plural(status.stores.len() as u64, "store"),
+        status.copies
+    ))
 }
 
 /// The start-up report.

@@ -30,6 +30,19 @@ fn wishes_that_the_set_does_not_follow_are_named() {
 }
 
 #[test]
+fn a_set_that_cannot_encode_says_so() {
+    let mut status = double::status();
+    assert_eq!(report::unencoded(0, &status), None);
+    let note = report::unencoded(50, &status).expect("a note");
+    assert!(note.contains("frees nothing"), "{note}");
+    status.encoding = Some(redundancy::status::EncodingStatus {
+        code: "2+1".to_owned(),
+        ..Default::default()
+    });
+    assert_eq!(report::unencoded(50, &status), None);
+}
+
+#[test]
 fn a_signal_stops_even_a_busy_mount() {
     let (engine, wake, woken) = double();
     *engine.busy.lock() = true;

@@ -18,6 +18,10 @@ pub const CHUNK_BYTES_MIN: u64 = 4096;
 /// Largest chunk: the block of HDFS, with which \[F\] compares.
 pub const CHUNK_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
+/// Most data shards of a stripe that [`Geometry::widest`] takes: more save little space, and make
+/// a lost store cost more reads.
+pub const DATA_MAX: u8 = 8;
+
 /// Greatest read weight: above it a read's load could not be told from many writes.
 pub const READ_WEIGHT_MAX: f64 = 1000.0;
 
@@ -318,6 +322,14 @@ impl Geometry {
             });
         }
         Ok(geometry)
+    }
+
+    /// The widest code for a set, with as much parity as there are copies to lose and at most
+    /// [`DATA_MAX`] data shards; `None` where none would free anything.
+    pub fn widest(copies: u8, stores: u8) -> Option<Geometry> {
+        let parity = copies.checked_sub(1).filter(|parity| *parity > 0)?;
+        let data = stores.checked_sub(parity)?.min(DATA_MAX);
+        Geometry::new(data, parity, copies, stores).ok()
     }
 
     /// Data shards of a stripe (k).

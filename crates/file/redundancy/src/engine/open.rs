@@ -4,6 +4,7 @@ mod journals;
 
 use super::{DirOps, Engine, EngineOptions, Membership, Slot, keeper};
 use crate::encoded::Encoded;
+use crate::encoding::{Geometry, Parameters};
 use crate::inode::{Inode, InodeTable};
 use crate::journal::dirty::DirtySet;
 use crate::journal::{Journal, log_id};
@@ -425,9 +426,12 @@ impl Engine {
             Kind::Dir,
         ));
         let first_id = ObjectId(header.mount_count << 40);
+        let mut options = options.clone();
+        options.encoding = options
+            .encoding
+            .and_then(|wanted| encoding_of(&header, slots.len(), wanted));
         let engine = Engine {
             set: header.set,
-            options: options.clone(),
             copy_count: header.copies,
             slots,
             members: AtomicU64::new(present.0),
@@ -459,6 +463,7 @@ impl Engine {
                 dirty_logs: BTreeMap::new(),
                 catching_up: None,
             }),
+            options,
         };
         Ok((Arc::new(engine), active, images))
     }
@@ -505,6 +510,17 @@ impl Engine {
         self.audit_stripes()?;
         self.checkpoint()
     }
+}
+
+/// What was asked for, with a code for the set as it is: it may keep another number of copies than
+/// the caller thinks, or have more stores than were given.
+fn encoding_of(header: &Header, stores: usize, wanted: Parameters) -> Option<Parameters> {
+    let known = wanted.geometry;
+    if known.copies() == usize::from(header.copies) && known.stores() == stores {
+        return Some(wanted);
+    }
+    let geometry = Geometry::widest(header.copies, u8::try_from(stores).ok()?)?;
+    Some(Parameters { geometry, ..wanted })
 }
 
 /// Refuses to go on without members that are older images, where files may have their only newer
