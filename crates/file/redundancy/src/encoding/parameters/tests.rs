@@ -40,7 +40,7 @@ fn a_read_weight_is_not_negative() {
 
 #[test]
 fn a_chunk_is_a_power_of_two_in_range() {
-    for wrong in [0, 4096, 500_000, 128 << 20, u64::MAX] {
+    for wrong in [0, 2048, 500_000, 128 << 20, u64::MAX] {
         assert!(ChunkBytes::new(wrong).is_err(), "{wrong}");
     }
     assert_eq!(ChunkBytes::new(512 << 10), Ok(ChunkBytes::DEFAULT));
