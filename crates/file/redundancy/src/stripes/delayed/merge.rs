@@ -143,7 +143,8 @@ impl Delayed {
             self.clear(&contents, &mut MergeReport::default());
             self.make_room(0, report)?;
         }
-        // A page that is in the base must not come back as it was before.
+        // Else a crash could bring back an older record of a part of a page, over a base that has
+        // a newer write merged: half of that write would be there.
         #[cfg(test)]
         let syncs = self.planted != super::tests::Planted::MergesUnsynced;
         #[cfg(not(test))]
