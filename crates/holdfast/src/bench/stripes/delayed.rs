@@ -37,27 +37,48 @@ const MANY_PAGES: u64 = 1 << 32;
 /// Pages above which a merge runs beside the writer.
 const FEW_PAGES: u64 = 512;
 
-fn figures(ops: usize, mut op: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<Figures> {
-    let mut took = Vec::with_capacity(ops);
-    let start = Instant::now();
-    for _ in 0..ops {
-        let before = Instant::now();
-        op()?;
-        took.push(before.elapsed().as_secs_f64() * 1e6);
-    }
-    let ops_per_s = ops as f64 / start.elapsed().as_secs_f64();
-    took.sort_by(f64::total_cmp);
-    let at = |share: f64| {
-        let index = (took.len() as f64 * share) as usize;
-        took.get(index.min(took.len() - 1)).copied().unwrap_or(0.0)
-    };
-    Ok(Figures {
-        p50: at(0.5),
-        p99: at(0.99),
-        p999: at(0.999),
-        ops_per_s,
-    })
+/// The latencies of one side, and how long all of it took.
+#[derive(Default)]
+struct Samples {
+    took_us: Vec<f64>,
+    seconds: f64,
 }
+
+impl Samples {
+    fn add(
+        &mut self,
+        ops: usize,
+        mut op: impl FnMut() -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let start = Instant::now();
+        for _ in 0..ops {
+            let before = Instant::now();
+            op()?;
+            self.took_us.push(before.elapsed().as_secs_f64() * 1e6);
+        }
+        self.seconds += start.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    fn figures(mut self) -> Figures {
+        self.took_us.sort_by(f64::total_cmp);
+        let count = self.took_us.len();
+        let at = |share: f64| {
+            let index = (count as f64 * share) as usize;
+            self.took_us.get(index).or(self.took_us.last()).copied()
+        };
+        Figures {
+            p50: at(0.5).unwrap_or(0.0),
+            p99: at(0.99).unwrap_or(0.0),
+            p999: at(0.999).unwrap_or(0.0),
+            ops_per_s: count as f64 / self.seconds,
+        }
+    }
+}
+
+/// Turns that the writes of a round are cut into, so that what else the machine does falls on all
+/// sides alike.
+const TURNS: usize = 5;
 
 /// Who writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -159,7 +180,7 @@ impl<'a> Writers<'a> {
         Ok(())
     }
 
-    fn run(&self, side: Side, load: Load) -> anyhow::Result<Figures> {
+    fn run(&self, side: Side, load: Load, samples: &mut Samples) -> anyhow::Result<()> {
         let copies = self.scene.plain.last().context("a store")?;
         let to = match side {
             Side::Delayed if load.merging => &*self.merging,
@@ -167,14 +188,13 @@ impl<'a> Writers<'a> {
             Side::Naive => &self.naive,
             Side::ParityLogging => &self.parity_logging,
             Side::Replication => {
-                let measured = figures(load.ops, || self.replicate(load, copies));
-                self.settle(copies)?;
-                return measured;
+                samples.add(load.ops, || self.replicate(load, copies))?;
+                return self.settle(copies);
             }
         };
         let ops = match side {
             // A merge of a page takes milliseconds.
-            Side::Naive => (load.ops / 100).max(100),
+            Side::Naive => (load.ops / 100).max(20),
             _ => load.ops,
         };
         let done = AtomicBool::new(false);
@@ -188,7 +208,7 @@ impl<'a> Writers<'a> {
                     Ok(())
                 })
             });
-            let measured = figures(ops, || {
+            let measured = samples.add(ops, || {
                 let encoded = self.rng.borrow_mut().below(100) < load.encoded;
                 if encoded {
                     self.write(load, to)
@@ -231,12 +251,21 @@ impl<'a> Writers<'a> {
         sides: &[Side],
     ) -> anyhow::Result<Vec<Vec<Figures>>> {
         let mut measured = vec![Vec::new(); sides.len()];
+        let load = Load {
+            ops: load.ops / TURNS,
+            ..load
+        };
         for _ in 0..rounds {
-            let first = self.turn.replace(self.turn.get() + 1);
-            for step in 0..sides.len() {
-                let at = (first + step) % sides.len();
-                let figures = self.run(sides[at], load)?;
-                measured[at].push(figures);
+            let mut samples: Vec<Samples> = sides.iter().map(|_| Samples::default()).collect();
+            for _ in 0..TURNS {
+                let first = self.turn.replace(self.turn.get() + 1);
+                for step in 0..sides.len() {
+                    let at = (first + step) % sides.len();
+                    self.run(sides[at], load, &mut samples[at])?;
+                }
+            }
+            for (round, samples) in measured.iter_mut().zip(samples) {
+                round.push(samples.figures());
             }
         }
         Ok(measured)
@@ -312,7 +341,7 @@ pub(super) fn run(
 
         let synced = Load {
             synced: true,
-            ops: ops / 100,
+            ops: ops / 40,
             ..load
         };
         let measured = writers.measure(rounds, synced, &all[..2])?;

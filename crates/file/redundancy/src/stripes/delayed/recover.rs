@@ -264,6 +264,12 @@ impl Delayed {
                     self.index_one(&record, span);
                 }
             }
+            for chunk in self.chunks.read().values() {
+                let mut state = chunk.state.write();
+                if chunk.copies.contains(&store) {
+                    state.holds = state.holds.with(store);
+                }
+            }
             return Ok(Found::default());
         }
         wipe(&site)?;
