@@ -199,11 +199,12 @@ impl<'a> Writers<'a> {
         };
         let done = AtomicBool::new(false);
         let measured = std::thread::scope(|scope| {
-            let merger = (load.merging && side == Side::Delayed).then(|| {
+            // It also makes segments ahead, where it has nothing to merge.
+            let merger = (side == Side::Delayed).then(|| {
                 scope.spawn(|| -> anyhow::Result<()> {
                     while !done.load(Ordering::Relaxed) {
                         to.merge_some(240)?;
-                        std::thread::yield_now();
+                        std::thread::sleep(PAUSE);
                     }
                     Ok(())
                 })
@@ -271,6 +272,9 @@ impl<'a> Writers<'a> {
         Ok(measured)
     }
 }
+
+/// What the merging thread rests between two looks.
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
 
 fn peer(side: Side) -> (&'static str, &'static str) {
     match side {

@@ -8,8 +8,8 @@ use crate::label::StoreIndex;
 use crate::set::SetId;
 use crate::stripes::{Result, StripeError};
 use env::errno::Errno;
-use env::{Dir, Disk};
-use parking_lot::Mutex;
+use env::{Dir, Disk, Open};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,6 +21,8 @@ pub(super) struct Segment {
     pub(super) disk: Arc<dyn Disk>,
     /// Where the next record begins.
     end: AtomicU64,
+    /// Bytes that the file had when it was made or found.
+    made_bytes: u64,
     /// Bytes in it that still count.
     live: AtomicU64,
 }
@@ -37,6 +39,19 @@ impl Segment {
             number,
             disk,
             end: AtomicU64::new(end),
+            made_bytes: end,
+            live: AtomicU64::new(0),
+        })
+    }
+
+    /// A segment that holds nothing yet.
+    fn empty(store: StoreIndex, number: u64, disk: Arc<dyn Disk>, made_bytes: u64) -> Arc<Segment> {
+        Arc::new(Segment {
+            store,
+            number,
+            disk,
+            end: AtomicU64::new(SEGMENT_HEADER_BYTES.into()),
+            made_bytes,
             live: AtomicU64::new(0),
         })
     }
@@ -101,6 +116,8 @@ pub(super) struct Journal {
     state: Mutex<State>,
     /// One sync at a time.
     syncing: Mutex<()>,
+    /// One segment is made ahead at a time. Taken before the state.
+    preparing: Mutex<()>,
     /// The [`Ticket`] up to which all is durable.
     synced: AtomicU64,
 }
@@ -111,6 +128,10 @@ struct State {
     /// Whether the last of them takes more.
     open: bool,
     next_number: u64,
+    /// The segment of the next number is being made; nobody else makes it.
+    is_preparing: bool,
+    /// The segment of the next number: all of it allocated, zero, and durable with its name.
+    spare: Option<Arc<Segment>>,
     unsynced: Vec<Arc<Segment>>,
     names_unsynced: bool,
     tickets: u64,
@@ -118,6 +139,22 @@ struct State {
     /// After a failure nothing is known of what was written.
     failed: Option<Errno>,
 }
+
+impl State {
+    fn active(&self) -> Option<&Arc<Segment>> {
+        self.segments.back().filter(|_| self.open)
+    }
+
+    fn note_unsynced(&mut self, segment: &Arc<Segment>) {
+        let last = self.unsynced.last();
+        if !last.is_some_and(|last| Arc::ptr_eq(last, segment)) {
+            self.unsynced.push(segment.clone());
+        }
+    }
+}
+
+/// How many times its size a segment may get while the next is being made.
+const BEYOND: u64 = 2;
 
 impl Journal {
     /// The log with these segments, all of them durable.
@@ -138,6 +175,8 @@ impl Journal {
                 segments,
                 open: false,
                 next_number,
+                is_preparing: false,
+                spare: None,
                 unsynced: Vec::new(),
                 names_unsynced: false,
                 tickets: 0,
@@ -145,6 +184,7 @@ impl Journal {
                 failed: None,
             }),
             syncing: Mutex::new(()),
+            preparing: Mutex::new(()),
             synced: AtomicU64::new(0),
         }
     }
@@ -176,7 +216,7 @@ impl Journal {
             bytes.len() == content.bytes() as usize,
             "a record of its own length"
         );
-        let mut state = self.state.lock();
+        let mut state = self.lock_with_room(bytes.len() as u64);
         if let Some(errno) = state.failed {
             return Err(self.io("writing a differential")(errno));
         }
@@ -191,13 +231,7 @@ impl Journal {
         let written = segment.disk.write_at(at.into(), bytes);
         written.map_err(self.io("writing a differential"))?;
         segment.set_end(u64::from(at) + bytes.len() as u64);
-        if !state
-            .unsynced
-            .last()
-            .is_some_and(|last| Arc::ptr_eq(last, &segment))
-        {
-            state.unsynced.push(segment.clone());
-        }
+        state.note_unsynced(&segment);
         state.tickets += 1;
         let length = match content {
             Content::Write(span) => span.length,
@@ -207,39 +241,126 @@ impl Journal {
         Ok((place, Ticket(state.tickets)))
     }
 
+    /// Waits where a record has no room before the segment is there that is being made.
+    fn lock_with_room(&self, bytes: u64) -> MutexGuard<'_, State> {
+        loop {
+            let state = self.state.lock();
+            let beyond = state
+                .active()
+                .is_none_or(|active| active.end() + bytes > BEYOND * u64::from(self.segment_bytes));
+            if !(state.is_preparing && beyond) {
+                return state;
+            }
+            drop(state);
+            drop(self.preparing.lock());
+        }
+    }
+
     /// The segment that takes so many bytes.
     fn room(&self, state: &mut State, bytes: u64) -> Result<Arc<Segment>> {
-        if let Some(last) = state.segments.back().filter(|_| state.open)
-            && last.end() + bytes <= u64::from(self.segment_bytes)
+        let last = state.active().cloned();
+        if let Some(last) = &last
+            && (last.end() + bytes <= u64::from(self.segment_bytes) || state.is_preparing)
         {
             return Ok(last.clone());
         }
+        let spare = state.spare.take();
+        if let Some(last) = &last {
+            self.close_segment(state, last)?;
+        }
         let number = state.next_number;
         let previous_end = state.segments.back().map_or(0, |last| last.end() as u32);
-        let segment = self.make_segment(number, previous_end)?;
+        let is_spare = spare.is_some();
+        let segment = match spare {
+            Some(spare) => spare,
+            None => self.make_segment(number)?,
+        };
+        self.write_header(&segment, previous_end)?;
+        state.names_unsynced |= !is_spare;
         state.next_number += 1;
         state.open = true;
-        state.names_unsynced = true;
         state.segments.push_back(segment.clone());
         Ok(segment)
     }
 
-    fn make_segment(&self, number: u64, previous_end: u32) -> Result<Arc<Segment>> {
+    /// What was allocated and not used must not look like a record that is missing.
+    fn close_segment(&self, state: &mut State, segment: &Arc<Segment>) -> Result<()> {
+        let rest = segment.made_bytes.saturating_sub(segment.end()) as u32;
+        if rest < ALIGNMENT {
+            return Ok(());
+        }
+        let content = Content::Void(rest / ALIGNMENT * ALIGNMENT);
+        let head = Head {
+            sequence: 0,
+            durable: state.durable,
+            content,
+        };
+        let at = segment.end();
+        let mut bytes = [0; HEAD_BYTES];
+        head.seal(&self.key(segment.number), at as u32, &mut bytes);
+        let written = segment.disk.write_at(at, &bytes);
+        written.map_err(self.io("writing a differential"))?;
+        segment.set_end(at + u64::from(content.bytes()));
+        state.note_unsynced(segment);
+        Ok(())
+    }
+
+    fn make_segment(&self, number: u64) -> Result<Arc<Segment>> {
         let file = name(number);
         let made = match self.dir.make(&file) {
             // A try before this one got no further.
-            Err(Errno::EXIST) => self.dir.open(&file, env::Open::Write),
+            Err(Errno::EXIST) => self.dir.open(&file, Open::Write),
             made => made,
         };
         let disk = made.map_err(self.io("making a segment of differentials"))?;
+        let length = disk.len();
+        let length = length.map_err(self.io("making a segment of differentials"))?;
+        Ok(Segment::empty(self.store, number, disk, length))
+    }
+
+    fn write_header(&self, segment: &Segment, previous_end: u32) -> Result<()> {
         let header = SegmentHeader {
-            key: self.key(number),
+            key: self.key(segment.number),
             previous_end,
         };
-        let written = disk.write_at(0, &header.encode());
-        written.map_err(self.io("making a segment of differentials"))?;
-        let end = SEGMENT_HEADER_BYTES.into();
-        Ok(Segment::new(self.store, number, disk, end))
+        let written = segment.disk.write_at(0, &header.encode());
+        written.map_err(self.io("making a segment of differentials"))
+    }
+
+    /// Makes the next segment ahead, once half of this one is used: a sync of a file that is
+    /// allocated and written already changes nothing but its bytes.
+    ///
+    /// # Errors
+    /// The store failed, or is full: then segments grow as they are written.
+    pub(super) fn prepare(&self) -> Result<()> {
+        let _one = self.preparing.lock();
+        let number = {
+            let mut state = self.state.lock();
+            let half = u64::from(self.segment_bytes / 2);
+            let is_early = state.active().is_none_or(|active| active.end() < half);
+            if state.failed.is_some() || state.spare.is_some() || is_early {
+                return Ok(());
+            }
+            state.is_preparing = true;
+            state.next_number
+        };
+        let made = self.make_spare(number);
+        let mut state = self.state.lock();
+        state.is_preparing = false;
+        state.spare = Some(made.map_err(self.io("making a segment of differentials"))?);
+        Ok(())
+    }
+
+    fn make_spare(&self, number: u64) -> env::Result<Arc<Segment>> {
+        let file = name(number);
+        match self.dir.remove(&file) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
+        }
+        let bytes = u64::from(self.segment_bytes);
+        let disk = self.dir.open(&file, Open::Create(bytes))?;
+        self.dir.sync()?;
+        Ok(Segment::empty(self.store, number, disk, bytes))
     }
 
     /// Makes what was written up to a ticket durable.

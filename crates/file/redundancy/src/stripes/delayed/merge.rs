@@ -176,7 +176,7 @@ impl Delayed {
         }
     }
 
-    /// Frees segments of which nothing counts, and where a log is mostly dead, writes what counts
+    /// Frees segments of which nothing counts, makes the next ahead, and where a log is mostly dead, writes what counts
     /// of its oldest segment again at its end.
     fn make_room(&self, budget: usize, report: &mut MergeReport) -> Result<()> {
         #[cfg(test)]
@@ -193,6 +193,13 @@ impl Delayed {
                     break;
                 }
                 journal.trim(syncs)?;
+            }
+            match journal.prepare() {
+                Ok(()) => {}
+                Err(error) => {
+                    // Writes go on without, and find out themselves what is wrong.
+                    tracing::warn!(%error, "no segment of differentials could be made ahead");
+                }
             }
         }
         Ok(())

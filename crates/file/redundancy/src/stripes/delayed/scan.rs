@@ -58,6 +58,8 @@ pub(super) struct Scan {
     headless: Vec<Arc<Segment>>,
     /// Everything before it was durable once.
     durable: Spot,
+    /// Segments at the end that hold nothing: made ahead.
+    empty: Vec<u64>,
     /// Where a segment has to go on at least, as the header of the next says.
     ends: Vec<(u64, u32)>,
 }
@@ -79,6 +81,7 @@ impl Scan {
             records: Vec::new(),
             gaps: Vec::new(),
             headless: Vec::new(),
+            empty: Vec::new(),
             durable: Spot::default(),
             ends: Vec::new(),
         };
@@ -94,7 +97,31 @@ impl Scan {
             .map(|record| record.head.durable)
             .max()
             .unwrap_or_default();
+        scan.drop_empty();
         Ok(scan)
+    }
+
+    /// Leaves out the segments at the end that hold nothing and never had to.
+    fn drop_empty(&mut self) {
+        while let Some(last) = self.segments.back() {
+            let number = last.number;
+            let is_used = self
+                .records
+                .last()
+                .is_some_and(|r| r.segment.number == number);
+            let begin = Spot {
+                segment: number,
+                offset: SEGMENT_HEADER_BYTES,
+            };
+            if is_used || begin < self.durable {
+                break;
+            }
+            self.segments.pop_back();
+            self.gaps.retain(|gap| gap.segment.number != number);
+            self.headless.retain(|segment| segment.number != number);
+            self.ends.retain(|(next, _)| *next != number);
+            self.empty.push(number);
+        }
     }
 
     fn key(&self, number: u64) -> SegmentKey {
@@ -211,6 +238,10 @@ impl Scan {
             }
             Ok::<(), StripeError>(())
         };
+        for number in &self.empty {
+            let removed = self.site.dir.remove(&name(*number));
+            removed.map_err(io("dropping what a crash has cut"))?;
+        }
         for segment in &self.headless {
             let header = SegmentHeader {
                 key: key(segment.number),
@@ -247,7 +278,7 @@ impl Scan {
             kept.push(record);
         }
         self.records = kept;
-        let of_names = !touched.is_empty();
+        let of_names = !touched.is_empty() || !self.empty.is_empty();
         for segment in &self.segments {
             if touched.contains(&segment.number) {
                 segment.disk.sync().map_err(io("syncing differentials"))?;
@@ -262,7 +293,7 @@ impl Scan {
 
     /// The log, to be gone on with in a new segment, and its records.
     pub(super) fn into_journal(self, segment_bytes: u32) -> (Journal, Vec<Record>) {
-        let durable = self.segments.back().map_or(self.durable, |last| Spot {
+        let durable = self.segments.back().map_or(Spot::default(), |last| Spot {
             segment: last.number,
             offset: last.end() as u32,
         });
