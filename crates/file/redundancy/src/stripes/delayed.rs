@@ -16,7 +16,7 @@
 //! - the records of one chunk stand in each log by rising sequence
 //! - a log loses segments only at its old end, and only when what replaced their content is
 //!   durable in that log, or in base and parity: no older record comes back over a newer byte
-//! - what is merged is durable in the logs before the merge begins
+//! - what is merged is in all logs that are to have it, and durable there, before the merge begins
 //! - when [`Delayed::open`] returns, all copies of what counts are equal and durable
 //!
 //! # On disk
@@ -201,6 +201,7 @@ impl Delayed {
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
         let mut places: SmallVec<[Place; 2]> = SmallVec::new();
         let mut failed = None;
+        let before = state.holds;
         {
             let journals = self.journals.read();
             for store in &chunk.copies {
@@ -222,9 +223,7 @@ impl Delayed {
         }
         if places.is_empty() {
             // Nobody has it, so nobody lacks it.
-            if let Some(store) = failed.as_ref().and_then(StripeError::failed) {
-                state.holds = state.holds.with(store);
-            }
+            state.holds = before;
             let store = chunk.copies.first().copied().unwrap_or(StoreIndex(0));
             return Err(failed.unwrap_or(StripeError::Away(store)));
         }
@@ -396,7 +395,7 @@ impl Delayed {
     /// what it needs of them. Also for stripes that [`Found::unknown`] names.
     ///
     /// # Errors
-    /// A store failed.
+    /// A store failed; the others know of it.
     pub fn forget(&self, id: StripeId) -> Result<()> {
         let gone: Vec<Arc<Chunk>> = {
             let mut chunks = self.chunks.write();
@@ -421,14 +420,15 @@ impl Delayed {
             stores = of.fold(stores, StoreMask::with);
         }
         let journals = self.journals.read().clone();
+        let mut first = Ok(());
         for (store, journal) in journals {
             if stores.has(store) {
                 let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
-                let (_, ticket) = journal.append_plain(sequence, Content::Forget(id))?;
-                journal.sync(ticket)?;
+                let noted = journal.append_plain(sequence, Content::Forget(id));
+                first = first.and(noted.and_then(|(_, ticket)| journal.sync(ticket)));
             }
         }
-        Ok(())
+        first
     }
 
     /// A store is gone: nothing is asked of it until it joins again.

@@ -409,7 +409,7 @@ impl Journal {
     /// Notes that all of the log is durable, durably.
     pub(super) fn mark(&self, sequence: u64) -> Result<()> {
         self.sync_all()?;
-        if self.state.lock().segments.is_empty() {
+        if self.state.lock().active().is_none() {
             return Ok(());
         }
         let (_, ticket) = self.append_plain(sequence, Content::Mark)?;

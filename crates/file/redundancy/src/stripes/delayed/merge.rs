@@ -22,7 +22,7 @@ pub struct MergeReport {
     pub again: u64,
     /// Calls of [`crate::stripes::Stripes::merge`].
     pub merges: u64,
-    /// Pages that would be due and have a store away.
+    /// Pages that would be due, and a store that takes part is away or lacks a write.
     pub waiting: u64,
     /// Stripes whose pages could not be merged for damage: a scrub is due.
     pub stuck: Vec<StripeId>,
@@ -132,6 +132,12 @@ impl Delayed {
             let Some(pieces) = state.pages.get(&page) else {
                 continue;
             };
+            if state.holds.count() != chunk.copies.len() {
+                // A log that lacks a write must not outlive it: an older record would come back
+                // over the base that has it. Its store has to leave and join.
+                report.waiting += 1;
+                continue;
+            }
             let mut bytes = vec![0; PAGE_BYTES];
             self.compose(&chunk, page, pieces, &mut bytes)?;
             stores = stores.with_all(state.holds);
@@ -151,6 +157,9 @@ impl Delayed {
         let syncs = true;
         for store in stores.iter().filter(|_| syncs) {
             self.journal(store)?.sync_all()?;
+        }
+        if contents.is_empty() {
+            return Ok(());
         }
         let writes = contents.iter().map(|(due, _, bytes)| PageWrite {
             shard: Shard(due.page.shard),

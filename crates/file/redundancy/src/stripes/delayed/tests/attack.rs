@@ -360,6 +360,32 @@ fn a_store_that_fails_a_write_or_a_sync_is_named_and_the_others_have_it() {
 }
 
 #[test]
+fn a_full_store_that_nobody_told_to_leave_brings_no_older_bytes_back() {
+    let mut scene = scene(15, 2, 1);
+    let page = |seed| random(&mut Rng::new(seed), PAGE_BYTES);
+    let written = scene.delayed.write(id(STRIPE), Shard(0), 0, &page(1));
+    written.expect("writes");
+    scene.delayed.sync(id(STRIPE), Shard(0)).expect("syncs");
+    let full = Trouble::new(Operation::Write, Effect::Fail(Errno::NOSPC));
+    scene.rig.world.plan(full.within("differential2"));
+    let written = scene.delayed.write(id(STRIPE), Shard(0), 0, &page(2));
+    assert_eq!(
+        written.expect_err("store 2 is full").failed(),
+        Some(StoreIndex(2))
+    );
+    scene.put(Shard(0), 0, &page(2));
+    scene.check("the other copy has it");
+    let report = scene.delayed.merge_stripe(id(STRIPE)).expect("waits");
+    assert_eq!((report.merged, report.waiting), (0, 1));
+    let all = scene.rig.stores();
+    let scene = scene.reopen(all);
+    scene.check("after a start with the store that lacks it");
+    scene.delayed.leave(StoreIndex(0));
+    scene.check("from the copy that was mended");
+    assert_eq!(scene.delayed.status().pages, 1);
+}
+
+#[test]
 fn what_a_stripe_that_was_given_up_left_is_named_until_it_is_forgotten() {
     let mut scene = scene(12, 2, 1);
     for _ in 0..10 {
