@@ -274,7 +274,7 @@ impl<'a> Writers<'a> {
 }
 
 /// What the merging thread rests between two looks.
-const PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
 fn peer(side: Side) -> (&'static str, &'static str) {
     match side {

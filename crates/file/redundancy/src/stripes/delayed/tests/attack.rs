@@ -5,15 +5,15 @@ use crate::stripes::tests::PAGES;
 use env::errno::Errno;
 use env::sim::{Effect, Operation, Trouble};
 
-struct Scene {
-    rig: Rig,
+pub(super) struct Scene {
+    pub(super) rig: Rig,
     stripes: Arc<Stripes>,
-    delayed: Delayed,
-    content: Vec<Vec<u8>>,
+    pub(super) delayed: Delayed,
+    pub(super) content: Vec<Vec<u8>>,
     rng: Rng,
 }
 
-fn scene(seed: u64, data: u8, parity: u8) -> Scene {
+pub(super) fn scene(seed: u64, data: u8, parity: u8) -> Scene {
     let world = World::new(seed);
     let rig = Rig::new(&world, Geometry::new(data, parity).expect("a geometry"));
     let mut rng = world.rng();
