@@ -346,11 +346,19 @@ impl Delayed {
     /// Makes all writes to a data shard that were answered durable, on every copy that is there.
     ///
     /// # Errors
-    /// A store failed: it is to leave. The others were synced.
+    /// A store failed: it is to leave. The others were synced. [`StripeError::Away`] where no
+    /// store that has them is there.
     pub fn sync(&self, id: StripeId, shard: Shard) -> Result<()> {
         let chunk = self.chunks.read().get(&(id, shard.0)).cloned();
         let Some(chunk) = chunk else { return Ok(()) };
-        let tickets = chunk.state.read().tickets.clone();
+        let tickets = {
+            let state = chunk.state.read();
+            if state.holds.is_empty() && !state.pages.is_empty() {
+                let store = chunk.copies.first().copied().unwrap_or(StoreIndex(0));
+                return Err(StripeError::Away(store));
+            }
+            state.tickets.clone()
+        };
         self.sync_to(&tickets)
     }
 
