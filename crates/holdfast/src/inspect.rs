@@ -9,6 +9,7 @@ use serde::Serialize;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+mod differential;
 mod intent;
 mod label;
 mod metadata;
@@ -72,6 +73,7 @@ pub static KINDS: &[Kind] = &[
     metadata::STORE,
     metadata::JOURNAL,
     shard::KIND,
+    differential::KIND,
     object::SEGMENT,
     object::OBJECT,
 ];

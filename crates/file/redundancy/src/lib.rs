@@ -18,7 +18,7 @@
 //!
 //! # On disk
 //! `docs/formats/label.md`, `docs/formats/store-header.md`, `docs/formats/intent-journal.md`,
-//! `docs/formats/shard.md`.
+//! `docs/formats/shard.md`, `docs/formats/differential.md`.
 //!
 //! # How it is tested
 //! A model test on simulated stores with crashes and faults, canaries with planted bugs, unit

@@ -30,6 +30,7 @@
 
 mod build;
 mod decode;
+pub mod delayed;
 mod error;
 pub mod inspect;
 mod merge;

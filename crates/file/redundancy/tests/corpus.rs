@@ -4,6 +4,8 @@ extern crate holdfast_redundancy as redundancy;
 
 #[path = "../../../ground/codec/tests/support/corpus.rs"]
 mod corpus;
+#[path = "../../../../fuzz/checks/differential.rs"]
+mod differential;
 #[path = "../../../../fuzz/checks/intent.rs"]
 mod intent;
 #[path = "../../../../fuzz/checks/label.rs"]
@@ -31,4 +33,9 @@ fn intent_records() {
 #[test]
 fn shards_and_merge_notes() {
     corpus::replay("shard", shard::check);
+}
+
+#[test]
+fn segments_of_differentials() {
+    corpus::replay("differential", differential::check);
 }

@@ -2,86 +2,20 @@
 
 extern crate holdfast_redundancy as redundancy;
 
-use env::real::RealDir;
-use env::{Dir, Open, Rng};
-use filemeta::{MetaError, OpenNote, Options, Places, StoreId};
-use parity::{Geometry, Shard};
-use redundancy::encoding::{ChunkBytes, StripeId};
-use redundancy::label::{ObjectId, StoreIndex, StoreMask};
-use redundancy::set::SetId;
-use redundancy::store::Node;
-use redundancy::stripes::{Base, Layout, NamedBases, PAGE_BYTES, PageWrite, Site, Slot, Stripes};
-use std::io::{BufRead, BufReader, Write};
-use std::num::NonZeroU64;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+#[path = "support/stores.rs"]
+mod stores;
 
-const CHUNK: u64 = 256 << 10;
-const PAGES: u64 = CHUNK / PAGE_BYTES as u64;
-const DATA: u8 = 2;
-const STORES: u8 = 4;
-const SET: SetId = SetId(9);
-const ID: StripeId = StripeId(NonZeroU64::MIN);
+use env::Rng;
+use parity::Shard;
+use redundancy::label::{StoreIndex, StoreMask};
+use redundancy::stripes::{PAGE_BYTES, PageWrite, Stripes};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use stores::{CHUNK, DATA, ID, Killed, PAGES, STORES, all, make, open, site};
+
 /// Set for the child: where the stores are.
 const ROOT: &str = "HOLDFAST_STRIPES_TEST_ROOT";
-
-fn below(root: &Path, store: StoreIndex, name: &str) -> RealDir {
-    let store = format!("store{}", store.0);
-    let dir = RealDir::open(root).and_then(|root| root.subdirectory(&store));
-    dir.and_then(|dir| dir.subdirectory(name))
-        .expect("a directory")
-}
-
-fn site(root: &Path, store: StoreIndex) -> (Site, Vec<OpenNote>) {
-    let options = Options {
-        segment_bytes: 1 << 20,
-        journal_bytes: 2 << 20,
-    };
-    let _made = below(root, store, "meta");
-    let meta = root.join(format!("store{}", store.0)).join("meta");
-    let places = Places::real(&meta).expect("places");
-    let id = StoreId(1 + u128::from(store.0));
-    let (notes, open) = match filemeta::Store::open(&places, Some(id), options) {
-        Ok(opened) => (opened.store, opened.notes),
-        Err(MetaError::NoStore) => {
-            let made = filemeta::Store::create(&places, id, c"trusted.hfm", options);
-            (made.expect("a metadata store"), Vec::new())
-        }
-        Err(error) => panic!("{error}"),
-    };
-    let site = Site {
-        store,
-        shards: Arc::new(below(root, store, "shards")),
-        notes,
-        bases: Arc::new(NamedBases(Arc::new(below(root, store, "data")))),
-    };
-    (site, open)
-}
-
-fn open(root: &Path, present: StoreMask) -> Stripes {
-    let sites = present.iter().map(|store| site(root, store));
-    let random = Rng::from_kernel().expect("random bytes");
-    let (stripes, report) = Stripes::open(SET, sites, random).expect("opens");
-    assert_eq!((report.incomplete.len(), report.damaged.len()), (0, 0));
-    stripes
-}
-
-fn layout() -> Layout {
-    let slots = (0..STORES).map(StoreIndex).map(|store| match store.0 {
-        n if n < DATA => Slot::Data {
-            store,
-            object: ObjectId(10 + u64::from(n)),
-            chunk: 0,
-        },
-        _ => Slot::Parity { store },
-    });
-    Layout {
-        geometry: Geometry::new(DATA, STORES - DATA).expect("a geometry"),
-        chunk: ChunkBytes::new(CHUNK).expect("a chunk"),
-        slots: slots.collect(),
-    }
-}
 
 /// What merge `number` writes; 0 is what the bases are at first.
 fn pages(number: u64) -> Vec<(Shard, u32, Vec<u8>)> {
@@ -109,27 +43,6 @@ fn bases(number: u64) -> Vec<Vec<u8>> {
         bases[usize::from(shard.0)][at..at + PAGE_BYTES].copy_from_slice(&bytes);
     }
     bases
-}
-
-fn all() -> StoreMask {
-    StoreMask::first(STORES.into())
-}
-
-fn make(root: &Path) {
-    for (shard, content) in (0..DATA).zip(bases(0)) {
-        let dir = below(root, StoreIndex(shard), "data");
-        let file = dir.open("file", Open::Create(CHUNK)).expect("a file");
-        file.write_at(0, &content).expect("writes");
-    }
-    let base = Base {
-        node: Node(b"file".as_slice().into()),
-        offset: 0,
-        copies: Vec::new(),
-    };
-    let bases = (0..DATA).map(|shard| (Shard(shard), base.clone()));
-    let stripes = open(root, all());
-    let prepared = stripes.prepare(ID, layout(), bases).expect("prepares");
-    prepared.activate().expect("stands");
 }
 
 /// Not a test of its own: what the killed process does.
@@ -160,17 +73,6 @@ fn child() {
         {
             std::process::exit(0);
         }
-    }
-}
-
-/// Ends the child also when the test fails.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -217,7 +119,7 @@ fn read(stripes: &Stripes) -> Vec<Vec<u8>> {
 fn a_killed_merge_is_whole_or_not_there_whichever_stores_are_lost() {
     let home = tempfile::tempdir().expect("a directory");
     let root = home.path();
-    make(root);
+    make(root, bases(0));
     let mut rng = Rng::new(7);
     let mut number = 0;
     for round in 0..12 {

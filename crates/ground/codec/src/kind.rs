@@ -14,6 +14,9 @@ pub const METADATA_STORE: u16 = 4;
 /// The header of a shard of a stripe (`docs/formats/shard.md`).
 pub const SHARD: u16 = 5;
 
+/// The header of a segment of differentials (`docs/formats/differential.md`).
+pub const DIFFERENTIAL: u16 = 6;
+
 /// The name of a kind, for people.
 pub fn name(kind: u16) -> &'static str {
     match kind {
@@ -23,6 +26,7 @@ pub fn name(kind: u16) -> &'static str {
         METADATA_OBJECT => "metadata object",
         METADATA_STORE => "metadata store",
         SHARD => "shard",
+        DIFFERENTIAL => "segment of differentials",
         _ => "unknown here",
     }
 }

@@ -1,4 +1,5 @@
-//! `holdfast bench stripes`: what it costs to give up copies, to merge, and to do without a store.
+//! `holdfast bench stripes`: what it costs to give up copies, to write to what gave them up, to
+//! merge, and to do without a store.
 //! The stripes are the real ones, on three directories of one file system; no mount is involved.
 
 use super::row::{Better, Compared, Report, Row, alternate};
@@ -22,6 +23,8 @@ use std::time::Instant;
 
 /// Name on the command line and in the rows.
 pub(super) const NAME: &str = "stripes";
+
+mod delayed;
 
 const MIB: u64 = 1 << 20;
 /// Data shards and stores of 2+1.
@@ -52,7 +55,7 @@ impl Drop for Home {
 /// Three stores with one file each on the first two.
 struct Scene {
     home: Home,
-    stripes: Stripes,
+    stripes: Arc<Stripes>,
     chunk: ChunkBytes,
     count: u64,
     /// The file of each store, and a second one that a copy goes to.
@@ -107,7 +110,7 @@ impl Scene {
         let (stripes, _) = Stripes::open(SetId(1), sites, Rng::from_kernel()?)?;
         Ok(Scene {
             home,
-            stripes,
+            stripes: Arc::new(stripes),
             chunk,
             count,
             plain,
@@ -216,6 +219,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         "the file itself",
         "bytes of the lost store's chunks; both from the page cache",
     ))?;
+    delayed::run(&scene, &stripes, args, &mut report)?;
     drop(scene.home);
     Ok(())
 }

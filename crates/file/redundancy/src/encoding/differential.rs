@@ -7,6 +7,7 @@
 
 use super::ChunkId;
 use std::collections::HashMap;
+use std::hash::Hash;
 
 /// Bytes of a differential page (\[F\] section 5.2.2).
 pub const PAGE_BYTES: u64 = 4096;
@@ -32,9 +33,9 @@ pub enum Written {
 
 /// A page to merge, as it was when it was named.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Due {
+pub struct Due<P = PageId> {
     /// The page.
-    pub page: PageId,
+    pub page: P,
     /// Rises with each write to any page.
     stamp: u64,
 }
@@ -43,29 +44,30 @@ pub struct Due {
 const END: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
-struct Slot {
-    due: Due,
+struct Slot<P> {
+    due: Due<P>,
     older: u32,
     newer: u32,
 }
 
 /// All differential pages of a set in the order of their last write.
 ///
-/// Memory: about 80 bytes a page; at 0.5 % of 1 TiB that is 100 MiB.
+/// Memory: about 80 bytes a page; at 0.5 % of 1 TiB that is 100 MiB. What names a page is the
+/// caller's.
 #[derive(Clone, Debug)]
-pub struct DifferentialPages {
-    slots: Vec<Slot>,
+pub struct DifferentialPages<P = PageId> {
+    slots: Vec<Slot<P>>,
     free: Vec<u32>,
-    places: HashMap<PageId, u32>,
+    places: HashMap<P, u32>,
     oldest: u32,
     newest: u32,
     limit: u64,
     stamp: u64,
 }
 
-impl DifferentialPages {
+impl<P: Copy + Eq + Hash> DifferentialPages<P> {
     /// None yet, of which `limit` pages may stay: the share B of the capacity, in pages.
-    pub fn new(limit: u64) -> DifferentialPages {
+    pub fn new(limit: u64) -> DifferentialPages<P> {
         DifferentialPages {
             slots: Vec::new(),
             free: Vec::new(),
@@ -82,6 +84,11 @@ impl DifferentialPages {
         self.limit = limit;
     }
 
+    /// How many pages may stay.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
     /// Pages there are.
     pub fn len(&self) -> u64 {
         self.places.len() as u64
@@ -93,7 +100,7 @@ impl DifferentialPages {
     }
 
     /// Whether a page is there: then reads go to it.
-    pub fn contains(&self, page: PageId) -> bool {
+    pub fn contains(&self, page: P) -> bool {
         self.places.contains_key(&page)
     }
 
@@ -101,7 +108,7 @@ impl DifferentialPages {
     ///
     /// # Panics
     /// With 2^32 - 1 pages (16 TiB of them) there is no place for another.
-    pub fn write(&mut self, page: PageId) -> Written {
+    pub fn write(&mut self, page: P) -> Written {
         self.stamp += 1;
         let due = Due {
             page,
@@ -132,14 +139,14 @@ impl DifferentialPages {
 
     /// The pages above the limit, the least recently written first, at most `most` of them. They
     /// stay until [`DifferentialPages::merged`].
-    pub fn due(&self, most: usize) -> Vec<Due> {
+    pub fn due(&self, most: usize) -> Vec<Due<P>> {
         let above = usize::try_from(self.len().saturating_sub(self.limit)).unwrap_or(usize::MAX);
         self.oldest_first().take(above.min(most)).collect()
     }
 
     /// All pages, the least recently written first: what a shutdown or a return to copies
     /// merges.
-    pub fn oldest_first(&self) -> impl Iterator<Item = Due> {
+    pub fn oldest_first(&self) -> impl Iterator<Item = Due<P>> {
         let mut at = self.oldest;
         std::iter::from_fn(move || {
             let slot = self.slots.get(at as usize)?;
@@ -150,7 +157,7 @@ impl DifferentialPages {
 
     /// A page's content of when it was named has reached chunk and parity. Whether the page may
     /// be let go: not if it was written since, then it stays and is merged again.
-    pub fn merged(&mut self, due: Due) -> bool {
+    pub fn merged(&mut self, due: Due<P>) -> bool {
         let place = self.places.get(&due.page).copied();
         let unchanged = place.is_some_and(|place| self.slots[place as usize].due == due);
         unchanged && self.forget(due.page)
@@ -158,7 +165,7 @@ impl DifferentialPages {
 
     /// A page's content is wanted no more: its chunk has copies again, or is gone. Whether it
     /// was there.
-    pub fn forget(&mut self, page: PageId) -> bool {
+    pub fn forget(&mut self, page: P) -> bool {
         let Some(place) = self.places.remove(&page) else {
             return false;
         };
@@ -181,7 +188,7 @@ impl DifferentialPages {
     }
 
     /// Puts a slot behind the newest.
-    fn link(&mut self, place: u32, due: Due) {
+    fn link(&mut self, place: u32, due: Due<P>) {
         self.slots[place as usize] = Slot {
             due,
             older: self.newest,

@@ -90,6 +90,35 @@ pub enum StripeError {
         .0.0
     )]
     Undecided(StripeId),
+    /// No copy of a differential page is there and right.
+    #[error(
+        "stripe {:#x}, {shard}, page {page}: its newest bytes are on no store that is there and \
+         right; bring back the stores that left last",
+        stripe.0
+    )]
+    Lost {
+        /// The stripe.
+        stripe: StripeId,
+        /// The shard.
+        shard: Shard,
+        /// The page in it.
+        page: u32,
+    },
+    /// A log of differentials lacks what was durable in it, and no other store can say what.
+    #[error(
+        "store {}: its log of differentials is damaged at byte {offset} of segment {segment}, and \
+         the stores with the other copies are not all there; start with them, then this one is \
+         made anew",
+        store.0
+    )]
+    DamagedLog {
+        /// The store.
+        store: StoreIndex,
+        /// Number of the segment.
+        segment: u64,
+        /// Where in it.
+        offset: u32,
+    },
     /// A layout or an argument that makes no sense.
     #[error("{0}")]
     Misuse(&'static str),

@@ -253,10 +253,11 @@ impl Stripes {
             notes.push((site, open));
         }
         let present = stripes.present();
+        let merges = pending(notes)?;
         for (id, seen) in found {
-            stripes.place(id, seen, present, &mut report)?;
+            stripes.place(id, seen, present, &merges, &mut report)?;
         }
-        for (merge, pending) in pending(notes)? {
+        for (merge, pending) in merges {
             stripes.settle(merge, pending, present, &mut report)?;
         }
         Ok((stripes, report))
@@ -276,12 +277,13 @@ impl Stripes {
         id: StripeId,
         seen: Seen,
         present: StoreMask,
+        merges: &BTreeMap<u64, Pending>,
         report: &mut Recovered,
     ) -> Result<()> {
         let unmade = seen.is_unmade();
         let Some((layout, bases)) = seen.made.filter(|_| !seen.disagree) else {
             if seen.standing.is_empty() {
-                return self.unmake(id, &seen.unmade, report);
+                return self.unmake(id, &seen.unmade, merges, report);
             }
             report.incomplete.push(id);
             return Ok(());
@@ -289,7 +291,7 @@ impl Stripes {
         // A shard without its final name on any store: nobody relied on the stripe yet.
         if unmade {
             let shards = seen.unmade.union(&seen.standing).copied().collect();
-            return self.unmake(id, &shards, report);
+            return self.unmake(id, &shards, merges, report);
         }
         let lacks = layout.shards().any(|(shard, slot)| {
             slot.store().is_some_and(|store| present.has(store))
@@ -305,7 +307,24 @@ impl Stripes {
         Ok(())
     }
 
-    fn unmake(&self, id: StripeId, shards: &BTreeSet<u8>, report: &mut Recovered) -> Result<()> {
+    fn unmake(
+        &self,
+        id: StripeId,
+        shards: &BTreeSet<u8>,
+        merges: &BTreeMap<u64, Pending>,
+        report: &mut Recovered,
+    ) -> Result<()> {
+        // Its merges end first: a crash after a shard is gone must not leave one to be completed
+        // in it, when the store that says that the stripe was given up is lost next.
+        for pending in merges.values().filter(|m| m.stripe == id.0.get()) {
+            for part in &pending.parts {
+                part.end();
+            }
+        }
+        for site in self.sites.read().values() {
+            let flushed = site.notes.flush();
+            flushed.map_err(StripeError::notes(site.store, "ending merges"))?;
+        }
         for site in self.sites.read().values() {
             for shard in shards {
                 site.take_away(id, Shard(*shard))?;

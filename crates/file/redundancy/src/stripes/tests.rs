@@ -26,24 +26,24 @@ pub(crate) enum Planted {
     BelievesEveryPage,
 }
 
-const SET: SetId = SetId(0x5e7);
-const CHUNK: u64 = 64 << 10;
-const PAGES: u32 = (CHUNK / PAGE_BYTES as u64) as u32;
+pub(in crate::stripes) const SET: SetId = SetId(0x5e7);
+pub(in crate::stripes) const CHUNK: u64 = 64 << 10;
+pub(in crate::stripes) const PAGES: u32 = (CHUNK / PAGE_BYTES as u64) as u32;
 /// The bases do not begin where their files do.
 const BASE_AT: u64 = CHUNK;
 
-fn id(number: u64) -> StripeId {
+pub(in crate::stripes) fn id(number: u64) -> StripeId {
     StripeId(NonZeroU64::new(number).expect("not 0"))
 }
 
 /// Simulated stores, one for each shard.
-struct Rig {
-    world: World,
-    layout: Layout,
+pub(in crate::stripes) struct Rig {
+    pub(in crate::stripes) world: World,
+    pub(in crate::stripes) layout: Layout,
     plant: Planted,
 }
 
-fn dir(world: &World, what: &str, store: StoreIndex) -> Arc<dyn Dir> {
+pub(in crate::stripes) fn dir(world: &World, what: &str, store: StoreIndex) -> Arc<dyn Dir> {
     world.dir(&format!("{what}{}", store.0))
 }
 
@@ -56,7 +56,7 @@ fn base() -> Base {
 }
 
 impl Rig {
-    fn new(world: &World, geometry: Geometry) -> Rig {
+    pub(in crate::stripes) fn new(world: &World, geometry: Geometry) -> Rig {
         let slots = (0..geometry.shards()).map(|n| {
             let store = StoreIndex(n);
             if n < geometry.data() {
@@ -80,11 +80,11 @@ impl Rig {
         }
     }
 
-    fn stores(&self) -> StoreMask {
+    pub(in crate::stripes) fn stores(&self) -> StoreMask {
         self.layout.stores()
     }
 
-    fn data(&self) -> impl Iterator<Item = Shard> + use<> {
+    pub(in crate::stripes) fn data(&self) -> impl Iterator<Item = Shard> + use<> {
         (0..self.layout.geometry.data()).map(Shard)
     }
 
@@ -97,7 +97,7 @@ impl Rig {
     }
 
     /// New stores, and files with what the bases are to be.
-    fn create(&self, content: &[Vec<u8>]) {
+    pub(in crate::stripes) fn create(&self, content: &[Vec<u8>]) {
         for store in self.stores().iter() {
             let options = small();
             let made = filemeta::Store::create(
@@ -119,7 +119,10 @@ impl Rig {
         }
     }
 
-    fn site(&self, store: StoreIndex) -> std::result::Result<(Site, Vec<OpenNote>), String> {
+    pub(in crate::stripes) fn site(
+        &self,
+        store: StoreIndex,
+    ) -> std::result::Result<(Site, Vec<OpenNote>), String> {
         let opened = filemeta::Store::open(&self.places(store), None, small());
         let opened = opened.map_err(|error| format!("store {}: {error}", store.0))?;
         let site = Site {
@@ -131,7 +134,10 @@ impl Rig {
         Ok((site, opened.notes))
     }
 
-    fn open(&self, present: StoreMask) -> std::result::Result<(Stripes, Recovered), String> {
+    pub(in crate::stripes) fn open(
+        &self,
+        present: StoreMask,
+    ) -> std::result::Result<(Stripes, Recovered), String> {
         let sites: std::result::Result<Vec<_>, _> = present.iter().map(|s| self.site(s)).collect();
         let opened = Stripes::open(SET, sites?, env::Rng::new(self.world.rng().next_u64()));
         let (stripes, report) = opened.map_err(|error| error.to_string())?;
@@ -139,7 +145,11 @@ impl Rig {
         Ok((stripes, report))
     }
 
-    fn prepare<'a>(&self, stripes: &'a Stripes, number: u64) -> Result<Prepared<'a>> {
+    pub(in crate::stripes) fn prepare<'a>(
+        &self,
+        stripes: &'a Stripes,
+        number: u64,
+    ) -> Result<Prepared<'a>> {
         let bases = self.data().map(|shard| (shard, base()));
         stripes.prepare(id(number), self.layout.clone(), bases)
     }
@@ -152,7 +162,7 @@ fn small() -> Options {
     }
 }
 
-fn random(rng: &mut env::Rng, length: usize) -> Vec<u8> {
+pub(in crate::stripes) fn random(rng: &mut env::Rng, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     rng.fill(&mut bytes);
     bytes
