@@ -185,8 +185,8 @@ impl Delayed {
         }
     }
 
-    /// Frees segments of which nothing counts, makes the next ahead, and where a log is mostly dead, writes what counts
-    /// of its oldest segment again at its end.
+    /// Frees segments of which nothing counts, makes the next ahead, and where a log is mostly dead,
+    /// writes what counts of its oldest segment again at its end.
     fn make_room(&self, budget: usize, report: &mut MergeReport) -> Result<()> {
         #[cfg(test)]
         let syncs = self.planted != super::tests::Planted::TrimsUnsynced;
