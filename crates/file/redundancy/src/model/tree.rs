@@ -346,14 +346,12 @@ impl Tree {
                 if !slot.is_settled() {
                     continue;
                 }
-                let owner = match slot.now() {
-                    Slot::Object(ino) => Some(*ino),
-                    Slot::Empty | Slot::Unborn(_) => None,
-                };
-                for (ino, object) in &mut self.objects {
-                    changed |= object
-                        .names
-                        .forget(|names| names.contains(at) != (owner == Some(*ino)));
+                // That the name is the owner's does not make it certain that who had it before has
+                // lost it: once the owner has lost it, too, that one may be back.
+                if let Slot::Object(ino) = slot.now()
+                    && let Some(object) = self.objects.get_mut(ino)
+                {
+                    changed |= object.names.forget(|names| !names.contains(at));
                 }
             }
             for (ino, object) in &self.objects {
@@ -380,6 +378,24 @@ impl Tree {
             .retain(|ino, o| !o.names.is_settled() || o.is_named() || is_held(*ino));
     }
 
+    /// Whether a name that may be free by now has an object again whose own loss of it was not
+    /// synced: names come back file by file (docs/failure-model.md).
+    fn is_back(
+        &self,
+        at: &(u64, OsString),
+        slot: &History<Slot>,
+        seen: Option<u64>,
+        certain: Certain,
+    ) -> bool {
+        let free = || slot.allowed(certain).any(|allowed| *allowed == Slot::Empty);
+        let object = seen.and_then(|ino| self.objects.get(&ino));
+        let had = |object: &Object| {
+            let mut names = object.names.allowed(certain);
+            names.any(|names| names.contains(at))
+        };
+        certain == Certain::Synced && free() && object.is_some_and(had)
+    }
+
     /// Compares with what was found.
     ///
     /// # Errors
@@ -403,7 +419,7 @@ impl Tree {
                 }
                 _ => false,
             });
-            if !matches {
+            if !matches && !self.is_back(at, slot, seen, certain) {
                 return Err(Difference::Name {
                     dir: at.0,
                     name: at.1.clone(),
