@@ -1,0 +1,394 @@
+//! The cleaner: moves what still counts out of segments where little does.
+//!
+//! The choice is that of Rosenblum and Ousterhout, "The Design and Implementation of a
+//! Log-Structured File System" (TOCS 1992), section 3.6: the most of (1 - u) * age / (1 + u),
+//! where u is the part of a segment that counts and age the time since its youngest block was
+//! written. What was moved has lived for a while: it goes to a head of its own, so that blocks that
+//! will die soon and blocks that will not do not share segments.
+
+use super::commit::room_for_callers;
+use super::group::Group;
+use super::state::State;
+use super::{Ticket, Volume};
+use crate::block::{BLOCK_BYTES, Block, bytes};
+use crate::entry::Entry;
+use crate::error::Result;
+use crate::flight::{BlockKey, Stream};
+use crate::id::{BlockIndex, ObjectId, Place, Segment, Use};
+use crate::map::Mapped;
+use crate::segments::Phase;
+use crate::table::Row;
+
+/// Blocks of a group of the cleaner: half a flight, so that two fill one.
+const MOVE_BLOCKS: usize = 128;
+
+/// What a pass moved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Pass {
+    pub(super) segments: u64,
+}
+
+/// A run of blocks that is to be moved.
+struct Live {
+    object: ObjectId,
+    block: BlockIndex,
+    from: Place,
+    sums: Vec<u32>,
+}
+
+impl Volume {
+    /// Cleans until at least `segments` are free for callers, or nothing is gained any more.
+    /// Returns how many are.
+    ///
+    /// # Errors
+    /// Of the disks.
+    pub fn clean(&self, segments: u64) -> Result<u64> {
+        if self.read_only {
+            return Err(crate::VolumeError::ReadOnly);
+        }
+        let _upkeep = self.upkeep.lock();
+        let reserve = u64::from(self.geometry.reserve_segments());
+        let free = || (self.state.lock().segments.free_count()).saturating_sub(reserve);
+        self.save()?;
+        let mut most = free();
+        let mut vain = 0;
+        while most < segments && vain < 2 {
+            if self.pass()?.segments == 0 {
+                break;
+            }
+            self.save()?;
+            let now = free();
+            vain = if now > most { 0 } else { vain + 1 };
+            most = most.max(now);
+        }
+        Ok(free())
+    }
+
+    /// For a thread of the front end: cleans a little where free segments are few, and
+    /// checkpoints where there is much to replay. Says whether it did anything.
+    ///
+    /// # Errors
+    /// Of the disks.
+    pub fn maintain(&self) -> Result<bool> {
+        let _upkeep = self.upkeep.lock();
+        let (short, dead) = {
+            let state = self.state.lock();
+            let reserve = u64::from(self.geometry.reserve_segments());
+            let free = state.segments.free_count();
+            let dead = state.segments.dead_below(state.replay_from()).len() as u64;
+            (free < reserve + reserve / 2, dead >= reserve)
+        };
+        if !short && !dead {
+            return Ok(false);
+        }
+        if !dead {
+            self.pass()?;
+        }
+        self.save()?;
+        Ok(true)
+    }
+
+    /// Makes room for a group that needs so many blocks of the log; `false` where there cannot be.
+    pub(super) fn make_room(&self, needed: u64) -> Result<bool> {
+        let _upkeep = self.upkeep.lock();
+        let (mut free, possible) = {
+            let state = self.state.lock();
+            (
+                room_for_callers(&state, &self.geometry),
+                self.possible(&state),
+            )
+        };
+        if free >= needed {
+            return Ok(true);
+        }
+        if possible < needed {
+            return Ok(false);
+        }
+        // What is dead already costs only a checkpoint.
+        self.save()?;
+        let mut vain = 0;
+        loop {
+            let now = room_for_callers(&self.state.lock(), &self.geometry);
+            if now >= needed {
+                return Ok(true);
+            }
+            vain = if now > free { 0 } else { vain + 1 };
+            free = free.max(now);
+            // A segment that is emptied in part gains nothing yet, the rest of it will.
+            if vain > 64 || self.pass()?.segments == 0 {
+                return Ok(false);
+            }
+            self.save()?;
+        }
+    }
+
+    /// Blocks that would be free for callers if the whole log were clean.
+    fn possible(&self, state: &State) -> u64 {
+        let of_segment = u64::from(self.geometry.flight_blocks());
+        let live = state.map.mapped_blocks() * 101 / 100;
+        let kept = live.div_ceil(of_segment)
+            + u64::from(self.geometry.reserve_segments())
+            + Stream::ALL.len() as u64;
+        let segments = u64::from(self.geometry.segments()).saturating_sub(kept);
+        (segments * (of_segment - 4)).saturating_sub(state.promised_blocks)
+    }
+
+    /// Empties as many segments as fit into half of the reserve. They are free after a checkpoint.
+    pub(super) fn pass(&self) -> Result<Pass> {
+        let victims = self.victims();
+        let mut pass = Pass::default();
+        let mut last = None;
+        for (segment, segment_use, stamp) in victims {
+            last = self.empty(segment, segment_use, stamp)?.or(last);
+            pass.segments += 1;
+        }
+        if let Some(ticket) = last {
+            self.wait_for(Stream::Cleaner, ticket)?;
+        }
+        self.state.lock().counters.cleaned_segments += pass.segments;
+        Ok(pass)
+    }
+
+    /// The segments to empty next, the most worthwhile first.
+    fn victims(&self) -> Vec<(Segment, Use, u64)> {
+        let state = self.state.lock();
+        let replay_from = state.replay_from();
+        let now = state.next_flight.0;
+        let size = f64::from(self.geometry.flight_blocks());
+        let mut all: Vec<(f64, Segment, u32, Use, u64)> = (state.segments.all())
+            .filter(|(_, of)| {
+                of.phase == Phase::Closed
+                    && of.under_way == 0
+                    && of.live > 0
+                    && of.last_flight < replay_from
+            })
+            .map(|(segment, of)| {
+                let used = f64::from(of.live) / size;
+                let age = now.saturating_sub(of.stamp) as f64 + 1.0;
+                let worth = (1.0 - used) * age / (1.0 + used);
+                (worth, segment, of.live, of.segment_use, of.stamp)
+            })
+            .collect();
+        all.sort_by(|a, b| b.0.total_cmp(&a.0));
+        // The other half of the reserve stays, for headers and for what callers were promised.
+        let reserve = u64::from(self.geometry.reserve_segments());
+        let segments = (state.segments.free_count() / 2).min(reserve / 2).max(1);
+        let mut room = segments * u64::from(self.geometry.flight_blocks()) * 9 / 10;
+        let mut victims = Vec::new();
+        for (_, segment, live, segment_use, stamp) in all {
+            let live = u64::from(live);
+            if live > room {
+                break;
+            }
+            room -= live;
+            victims.push((segment, segment_use, stamp));
+        }
+        victims
+    }
+
+    /// Puts what counts of a segment into the cleaner's queue.
+    fn empty(&self, segment: Segment, segment_use: Use, stamp: u64) -> Result<Option<Ticket>> {
+        let rows = {
+            let state = self.state.lock();
+            state.building.get(&segment).cloned()
+        };
+        let rows = match rows {
+            Some(rows) => rows,
+            None => self.load_rows(segment, segment_use)?,
+        };
+        let mut ticket = None;
+        let mut pending = Moving::default();
+        let (live, unknown) = self.live_runs(segment, &rows);
+        for run in live {
+            let count = run.sums.len() as u32;
+            let good = self.content(&run, segment_use)?;
+            for (at, (content, sum)) in (0..count).zip(good) {
+                let (block, from) = (run.block.after(at), run.from.after(at));
+                pending.push(run.object, block, from, content, sum);
+                if pending.data.len() == MOVE_BLOCKS {
+                    ticket = Some(self.move_group(&mut pending, stamp)?);
+                }
+            }
+        }
+        let lost = pending.lost.len() + unknown.len();
+        pending.lost.extend(unknown);
+        if !pending.data.is_empty() || !pending.lost.is_empty() {
+            ticket = Some(self.move_group(&mut pending, stamp)?);
+        }
+        self.state.lock().counters.lost_blocks += lost as u64;
+        // So that a long queue does not take much memory.
+        if let Some(ticket) = ticket {
+            self.wait_for(Stream::Cleaner, ticket)?;
+        }
+        Ok(ticket)
+    }
+
+    fn move_group(&self, pending: &mut Moving, stamp: u64) -> Result<Ticket> {
+        let moving = std::mem::take(pending);
+        let mut entries = moving.entries;
+        entries.extend(moving.lost);
+        #[cfg(test)]
+        if self.planted(super::Plant::BlindMove) {
+            for entry in &mut entries {
+                if let Entry::Move {
+                    object,
+                    block,
+                    count,
+                    ..
+                } = *entry
+                {
+                    *entry = Entry::Write {
+                        object,
+                        block,
+                        count,
+                    };
+                }
+            }
+        }
+        self.begin_move(Group::moved(entries, moving.data, moving.sums, stamp))
+    }
+
+    /// Runs of a segment that the map has, and what it has there without a row that says so.
+    fn live_runs(&self, segment: Segment, rows: &[Option<Row>]) -> (Vec<Live>, Vec<Entry>) {
+        let state = self.state.lock();
+        let mut runs: Vec<Live> = Vec::new();
+        let mut found = 0;
+        for (index, row) in (0..).zip(rows) {
+            let Some(row) = row else {
+                continue;
+            };
+            let place = self.geometry.place(segment, index);
+            if state.map.find(row.object, row.block, 1).0 != Mapped::At(place) {
+                continue;
+            }
+            found += 1;
+            if let Some(last) = runs.last_mut() {
+                let count = last.sums.len() as u32;
+                let goes_on = last.object == row.object
+                    && last.block.after(count) == row.block
+                    && last.from.after(count) == place;
+                if goes_on {
+                    last.sums.push(row.sum);
+                    continue;
+                }
+            }
+            runs.push(Live {
+                object: row.object,
+                block: row.block,
+                from: place,
+                sums: vec![row.sum],
+            });
+        }
+        if found == state.segments.get(segment).live {
+            return (runs, Vec::new());
+        }
+        let known = |place: Place| {
+            let row = rows.get(self.geometry.index(place) as usize);
+            row.copied().flatten()
+        };
+        let mut unknown = Vec::new();
+        for (object, block, count, place) in state.map.places() {
+            if self.geometry.segment(place) != segment {
+                continue;
+            }
+            for at in 0..count {
+                let (block, from) = (block.after(at), place.after(at));
+                let said = known(from).map(|row| (row.object, row.block));
+                if said != Some((object, block)) {
+                    unknown.push(Entry::Lost {
+                        object,
+                        block,
+                        count: 1,
+                        from,
+                    });
+                }
+            }
+        }
+        (runs, unknown)
+    }
+
+    /// Each block of a run with the CRC-32C of its content; `None` where it is damaged.
+    fn content(&self, run: &Live, segment_use: Use) -> Result<Vec<(Option<Block>, u32)>> {
+        let mut blocks = Block::zeros(run.sums.len());
+        let (disk, offset) = self.geometry.locate(run.from);
+        let read = self.read_disk(disk, offset, &mut blocks, "reading what is moved");
+        if read.is_err() {
+            // Some sector cannot be read: find out which.
+            for (at, block) in (0..).zip(&mut blocks) {
+                let one = std::slice::from_mut(block);
+                let offset = offset + at * BLOCK_BYTES as u64;
+                if self
+                    .read_disk(disk, offset, one, "reading what is moved")
+                    .is_err()
+                {
+                    one[0].0.fill(0);
+                }
+            }
+        }
+        let mut good = Vec::with_capacity(blocks.len());
+        for ((at, block), stored) in (0..).zip(blocks).zip(&run.sums) {
+            let key = BlockKey {
+                volume: self.id,
+                object: run.object,
+                block: run.block.after(at),
+                place: run.from.after(at),
+                segment_use,
+            };
+            let content = codec::crc32c(bytes(std::slice::from_ref(&block)));
+            let whole = key.sum(content) == *stored;
+            good.push((whole.then_some(block), content));
+        }
+        Ok(good)
+    }
+}
+
+/// A group of moves that grows.
+#[derive(Default)]
+struct Moving {
+    entries: Vec<Entry>,
+    lost: Vec<Entry>,
+    data: Vec<Block>,
+    sums: Vec<u32>,
+}
+
+impl Moving {
+    fn push(
+        &mut self,
+        object: ObjectId,
+        block: BlockIndex,
+        from: Place,
+        content: Option<Block>,
+        sum: u32,
+    ) {
+        let Some(content) = content else {
+            self.lost.push(Entry::Lost {
+                object,
+                block,
+                count: 1,
+                from,
+            });
+            return;
+        };
+        self.data.push(content);
+        self.sums.push(sum);
+        if let Some(Entry::Move {
+            object: last,
+            block: first,
+            count,
+            from: start,
+        }) = self.entries.last_mut()
+            && *last == object
+            && first.after(*count) == block
+            && start.after(*count) == from
+        {
+            *count += 1;
+            return;
+        }
+        self.entries.push(Entry::Move {
+            object,
+            block,
+            count: 1,
+            from,
+        });
+    }
+}
