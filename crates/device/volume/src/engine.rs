@@ -66,8 +66,6 @@ pub(crate) enum Plant {
     TrustTail,
     /// The header of a checkpoint is written before its sheets are durable.
     HasteCheckpoint,
-    /// What the cleaner moved counts even where the block was written meanwhile.
-    BlindMove,
 }
 
 /// A volume that is open. All calls may come from several threads at once.

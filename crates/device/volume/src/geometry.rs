@@ -160,7 +160,9 @@ impl Geometry {
     /// segments than it fills.
     pub fn capacity_blocks(&self) -> u64 {
         let segments = self.segments().saturating_sub(self.reserve_segments() + 2);
-        u64::from(segments) * u64::from(self.flight_blocks()) * 7 / 8
+        // The cleaner's headers take a block of every 129, and one where a segment ends.
+        let usable = self.flight_blocks() - self.flight_blocks().div_ceil(128) - 1;
+        u64::from(segments) * u64::from(usable) * 7 / 8
     }
 }
 

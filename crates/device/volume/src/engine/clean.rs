@@ -22,6 +22,26 @@ use crate::table::Row;
 /// Blocks of a group of the cleaner: half a flight, so that two fill one.
 const MOVE_BLOCKS: usize = 128;
 
+/// Blocks in the cleaner's queue before it is written: 8 MiB.
+const WAITING_BLOCKS_MAX: usize = 2048;
+
+/// Segments that a pass fills at most, where checkpoints are short: 64 MiB of the default size, so
+/// that nobody waits long for a pass.
+const PASS_SEGMENTS_MIN: u64 = 16;
+
+/// A segment of which more counts is emptied only where there is no other.
+const USED_MAX: f64 = 0.9;
+
+/// A segment that is to be emptied.
+struct Victim {
+    nearly_full: bool,
+    worth: f64,
+    segment: Segment,
+    segment_use: Use,
+    live: u32,
+    stamp: u64,
+}
+
 /// What a pass moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Pass {
@@ -133,14 +153,23 @@ impl Volume {
         (segments * (of_segment - 4)).saturating_sub(state.promised_blocks)
     }
 
-    /// Empties as many segments as fit into half of the reserve. They are free after a checkpoint.
+    /// Empties as many segments as fit into the reserve. They are free after a checkpoint.
     pub(super) fn pass(&self) -> Result<Pass> {
         let victims = self.victims();
         let mut pass = Pass::default();
         let mut last = None;
-        for (segment, segment_use, stamp) in victims {
-            last = self.empty(segment, segment_use, stamp)?.or(last);
+        let mut waiting = 0;
+        for victim in victims {
+            last = self.empty(&victim)?.or(last);
             pass.segments += 1;
+            waiting += victim.live as usize;
+            // Enough to fill flights, and not much memory.
+            if waiting >= WAITING_BLOCKS_MAX
+                && let Some(ticket) = last
+            {
+                self.wait_for(Stream::Cleaner, ticket)?;
+                waiting = 0;
+            }
         }
         if let Some(ticket) = last {
             self.wait_for(Stream::Cleaner, ticket)?;
@@ -150,12 +179,12 @@ impl Volume {
     }
 
     /// The segments to empty next, the most worthwhile first.
-    fn victims(&self) -> Vec<(Segment, Use, u64)> {
+    fn victims(&self) -> Vec<Victim> {
         let state = self.state.lock();
         let replay_from = state.replay_from();
         let now = state.next_flight.0;
         let size = f64::from(self.geometry.flight_blocks());
-        let mut all: Vec<(f64, Segment, u32, Use, u64)> = (state.segments.all())
+        let mut all: Vec<Victim> = (state.segments.all())
             .filter(|(_, of)| {
                 of.phase == Phase::Closed
                     && of.under_way == 0
@@ -165,29 +194,52 @@ impl Volume {
             .map(|(segment, of)| {
                 let used = f64::from(of.live) / size;
                 let age = now.saturating_sub(of.stamp) as f64 + 1.0;
-                let worth = (1.0 - used) * age / (1.0 + used);
-                (worth, segment, of.live, of.segment_use, of.stamp)
+                Victim {
+                    // Segments that are nearly full come last: to move them gains next to nothing,
+                    // however old they are.
+                    nearly_full: used > USED_MAX,
+                    worth: (1.0 - used) * age / (1.0 + used),
+                    segment,
+                    segment_use: of.segment_use,
+                    live: of.live,
+                    stamp: of.stamp,
+                }
             })
             .collect();
-        all.sort_by(|a, b| b.0.total_cmp(&a.0));
-        // The other half of the reserve stays, for headers and for what callers were promised.
+        all.sort_by(|a, b| {
+            let rest = || b.worth.total_cmp(&a.worth);
+            a.nearly_full.cmp(&b.nearly_full).then_with(rest)
+        });
         let reserve = u64::from(self.geometry.reserve_segments());
-        let segments = (state.segments.free_count() / 2).min(reserve / 2).max(1);
-        let mut room = segments * u64::from(self.geometry.flight_blocks()) * 9 / 10;
+        // A pass ends with a checkpoint, so it has to be long where that is.
+        let segment_bytes = u64::from(self.geometry.segment_blocks) * BLOCK_BYTES as u64;
+        let worth_it = PASS_SEGMENTS_MIN.max(16 * state.map.encoded_bytes() / segment_bytes);
+        let spare = state.segments.free_count().saturating_sub(1);
+        let segments = spare.min(reserve).min(worth_it).max(1);
+        // Headers take a block of every 129, and where a segment ends.
+        let flight_blocks = u64::from(self.geometry.flight_blocks());
+        let usable = flight_blocks - flight_blocks.div_ceil(MOVE_BLOCKS as u64) - 1;
+        let mut room = segments * usable;
         let mut victims = Vec::new();
-        for (_, segment, live, segment_use, stamp) in all {
-            let live = u64::from(live);
+        for victim in all {
+            let live = u64::from(victim.live);
             if live > room {
                 break;
             }
             room -= live;
-            victims.push((segment, segment_use, stamp));
+            victims.push(victim);
         }
         victims
     }
 
     /// Puts what counts of a segment into the cleaner's queue.
-    fn empty(&self, segment: Segment, segment_use: Use, stamp: u64) -> Result<Option<Ticket>> {
+    fn empty(&self, victim: &Victim) -> Result<Option<Ticket>> {
+        let Victim {
+            segment,
+            segment_use,
+            stamp,
+            ..
+        } = *victim;
         let rows = {
             let state = self.state.lock();
             state.building.get(&segment).cloned()
@@ -216,10 +268,6 @@ impl Volume {
             ticket = Some(self.move_group(&mut pending, stamp)?);
         }
         self.state.lock().counters.lost_blocks += lost as u64;
-        // So that a long queue does not take much memory.
-        if let Some(ticket) = ticket {
-            self.wait_for(Stream::Cleaner, ticket)?;
-        }
         Ok(ticket)
     }
 
@@ -227,24 +275,6 @@ impl Volume {
         let moving = std::mem::take(pending);
         let mut entries = moving.entries;
         entries.extend(moving.lost);
-        #[cfg(test)]
-        if self.planted(super::Plant::BlindMove) {
-            for entry in &mut entries {
-                if let Entry::Move {
-                    object,
-                    block,
-                    count,
-                    ..
-                } = *entry
-                {
-                    *entry = Entry::Write {
-                        object,
-                        block,
-                        count,
-                    };
-                }
-            }
-        }
         self.begin_move(Group::moved(entries, moving.data, moving.sums, stamp))
     }
 
