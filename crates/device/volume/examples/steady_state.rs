@@ -77,15 +77,15 @@ impl Zipf {
 }
 
 fn run(theta: Option<f64>, full: f64, group: u64) -> holdfast_volume::Result<()> {
-    let disk = Arc::new(Memory(RwLock::new(vec![0; 1 << 30])));
+    let disk = Arc::new(Memory(RwLock::new(vec![0; 1 << 28])));
     let options = Options {
-        segment_blocks: 256,
+        segment_blocks: 128,
         ..Options::default()
     };
     let volume = Volume::create(vec![disk], VolumeId(1), options)?;
     let stats = volume.stats();
     let blocks = (stats.capacity_blocks as f64 * full) as u64;
-    let raw = blocks as f64 / (stats.segments as f64 * 256.0);
+    let raw = blocks as f64 / (stats.segments as f64 * 128.0);
     let object = ObjectId(1);
     let content = vec![7; 4096 * 64];
     for start in (0..blocks).step_by(64) {

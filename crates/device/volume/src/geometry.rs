@@ -150,19 +150,19 @@ impl Geometry {
         self.place(segment, self.flight_blocks())
     }
 
-    /// Segments that only the cleaner may take: a sixteenth, at least 6.
+    /// Segments that only the cleaner may take: 1 of 32, at least 6.
     pub fn reserve_segments(&self) -> u32 {
-        (self.segments() / 16).max(6)
+        (self.segments() / 32).max(6)
     }
 
-    /// Blocks that objects may have mapped, all together. With 7/8 of what is left besides the
-    /// reserve and the two heads, a pass of the cleaner that fills its reserve empties more
-    /// segments than it fills.
+    /// Blocks that objects may have mapped, all together: 3/4 of what is left besides the reserve and
+    /// the two heads. So a pass of the cleaner that fills its reserve empties a third more segments
+    /// than it fills, and the more room there is the less has to be moved.
     pub fn capacity_blocks(&self) -> u64 {
         let segments = self.segments().saturating_sub(self.reserve_segments() + 2);
         // The cleaner's headers take a block of every 129, and one where a segment ends.
         let usable = self.flight_blocks() - self.flight_blocks().div_ceil(128) - 1;
-        u64::from(segments) * u64::from(usable) * 7 / 8
+        u64::from(segments) * u64::from(usable) * 3 / 4
     }
 }
 

@@ -17,7 +17,7 @@
 //! order of writes between two syncs, nor on a write being whole. The idea is that of Ouyang et
 //! al., "Beyond Block I/O: Rethinking Traditional Storage Primitives" (HPCA 2011), section 3: in a
 //! log nothing is overwritten, so a mark at the end of a run of blocks makes it atomic for nothing.
-//! The choice of what to clean is that of Rosenblum and Ousterhout, "The Design and Implementation
+//! The choice of what to clean is after Rosenblum and Ousterhout, "The Design and Implementation
 //! of a Log-Structured File System" (TOCS 1992), section 3.6.
 //!
 //! # Invariants

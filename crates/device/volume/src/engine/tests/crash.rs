@@ -172,12 +172,12 @@ fn so_they_are_while_the_cleaner_runs() {
 
 #[test]
 fn so_they_are_on_a_volume_that_is_nearly_full() {
-    // 24 segments of 15 blocks, 8 of them kept: 210 blocks may be mapped.
+    // 24 segments of 15 blocks, 8 of them kept: 156 blocks may be mapped.
     let plan = Plan {
         disk_bytes: 2000 << 10,
         groups: 150,
         objects: 3,
-        blocks: 60,
+        blocks: 50,
         sync_every: 6,
         ..PLAN
     };
