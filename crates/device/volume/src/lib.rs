@@ -67,6 +67,8 @@ pub mod entry;
 pub mod flight;
 pub mod geometry;
 pub mod id;
+pub mod inspect;
+pub mod nbd;
 pub mod superblock;
 pub mod table;
 

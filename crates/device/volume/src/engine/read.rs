@@ -2,6 +2,7 @@
 
 use super::Volume;
 use super::sums::SegmentSums;
+use crate::OBJECT_BLOCKS_MAX;
 use crate::block::{BLOCK_BYTES, Block, bytes, bytes_mut, is_aligned};
 use crate::corrupt::wrong;
 use crate::error::{Result, VolumeError};
@@ -70,6 +71,19 @@ impl Volume {
             rest = later;
         }
         Ok(())
+    }
+
+    /// Whether there is a hole at an offset, and for how many bytes that is so at least.
+    pub fn extent(&self, object: ObjectId, offset: u64) -> (bool, u64) {
+        let unit = BLOCK_BYTES as u64;
+        let Ok(block) = u32::try_from(offset / unit) else {
+            return (true, unit - offset % unit);
+        };
+        let state = self.state.lock();
+        let most = OBJECT_BLOCKS_MAX.saturating_sub(block.into()).max(1);
+        let (mapped, count) = state.map.find(object, BlockIndex(block), most as u32);
+        let bytes = u64::from(count) * unit - offset % unit;
+        (mapped == Mapped::Hole, bytes)
     }
 
     /// Whether a block has any content.

@@ -94,8 +94,8 @@ pub struct Stats {
     pub capacity_blocks: u64,
     /// Blocks that they have.
     pub mapped_blocks: u64,
-    /// Objects.
-    pub objects: u64,
+    /// How many objects there are.
+    pub object_count: u64,
     /// Segments of the log.
     pub segments: u64,
     /// Segments that are free.
@@ -192,7 +192,7 @@ impl super::Volume {
         Stats {
             capacity_blocks: self.geometry.capacity_blocks(),
             mapped_blocks: state.map.mapped_blocks(),
-            objects: state.map.objects().count() as u64,
+            object_count: state.map.objects().count() as u64,
             segments: self.geometry.segments().into(),
             free_segments: state.segments.free_count(),
             reserve_segments: self.geometry.reserve_segments().into(),

@@ -212,6 +212,6 @@ fn a_volume_does_what_a_model_does() {
         }
         assert!(volume.check(&mut |_, _| {}).unwrap().damaged.is_empty());
         let stats = volume.stats();
-        assert!(stats.counters.written_blocks > 0 && stats.objects > 0);
+        assert!(stats.counters.written_blocks > 0 && stats.object_count > 0);
     }
 }
