@@ -107,6 +107,7 @@ fn a_flight_is_laid_out_as_documented() {
         ["operation", "ends", "count", "object", "argument"].map(|name| entry.value(name, bytes))
     };
     assert_eq!(values(first), [1, 1, 2, 5, 6]);
+    assert_eq!(entry.without("reserved", first), first);
     assert_eq!(values(second), [2, 0, 1, 7, 8 | 0x99 << 32]);
     assert_eq!(sums, [0x11, 0, 0, 0, 0x22, 0, 0, 0, 0x33, 0, 0, 0]);
     assert_eq!(Header::decode(&bytes), Ok(flight()));
@@ -269,4 +270,29 @@ fn records_of_a_sheet_are_laid_out_as_documented() {
     expected.extend_from_slice(&first.length.to_le_bytes());
     expected.extend_from_slice(&place.0.to_le_bytes());
     assert_eq!(run, expected);
+}
+
+#[test]
+fn a_block_checksum_covers_what_is_documented() {
+    let (_world, disk) = golden();
+    let geometry = Geometry::fit(&[GOLDEN_BYTES], 16).unwrap();
+    // The first flight: its header is one block, blocks of object 1 follow.
+    let mut bytes = vec![0; 2 * 4096];
+    disk.read_at(geometry.locate(Place(0)).1, &mut bytes)
+        .unwrap();
+    let (head, block) = bytes.split_at(4096);
+    let header = Header::decode(head).unwrap();
+    let mut covered = Vec::from(VOLUME.bytes());
+    covered.extend_from_slice(&1u64.to_le_bytes());
+    covered.extend_from_slice(&0u32.to_le_bytes());
+    covered.extend_from_slice(&1u32.to_le_bytes());
+    covered.extend_from_slice(&header.segment_use.0.to_le_bytes());
+    covered.extend_from_slice(&codec::crc32c(block).to_le_bytes());
+    let table = Table::read("volume.md", "## Checksum of a block");
+    assert_eq!(table.len(), covered.len());
+    let value = |name| table.value(name, &covered);
+    assert_eq!((value("object"), value("block"), value("place")), (1, 0, 1));
+    assert_eq!(value("segment_use"), header.segment_use.0);
+    assert_eq!(value("content"), u64::from(codec::crc32c(block)));
+    assert_eq!(header.sums[0], codec::crc32c(&covered));
 }

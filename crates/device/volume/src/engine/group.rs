@@ -178,6 +178,8 @@ pub(super) struct Builder<'v> {
     emptied: Vec<(ObjectId, u64, u64)>,
     /// The size that the group has given to an object at least.
     sizes: HashMap<ObjectId, u64>,
+    /// Old content that was read ahead.
+    ahead: HashMap<Partial, Block>,
 }
 
 impl<'v> Builder<'v> {
@@ -198,6 +200,7 @@ impl<'v> Builder<'v> {
             slots: BTreeMap::new(),
             emptied: Vec::new(),
             sizes: HashMap::new(),
+            ahead: read_ahead(volume, &partials(changes)),
         }
     }
 
@@ -336,7 +339,10 @@ impl<'v> Builder<'v> {
         let index = BlockIndex(block as u32);
         let mut old = Block::zeros(1);
         if !whole && !self.is_emptied(object, block) {
-            self.volume.read_blocks(object, index, &mut old)?;
+            match self.ahead.remove(&(object, index)) {
+                Some(block) => old = vec![block],
+                None => self.volume.read_blocks(object, index, &mut old)?,
+            }
         }
         self.group.data.append(&mut old);
         self.slots.insert((object, block), slot);
@@ -402,6 +408,24 @@ impl Merge {
     pub(super) fn partials_in(&self, ranges: &[Touched]) -> bool {
         self.partials.iter().any(|key| touches(ranges, *key))
     }
+}
+
+/// The old content of blocks, in one batch for each object. Where one of them is damaged the
+/// object's are read one by one later, and only those that are needed.
+fn read_ahead(volume: &Volume, partials: &BTreeSet<Partial>) -> HashMap<Partial, Block> {
+    let mut ahead = HashMap::new();
+    let mut rest: Vec<Partial> = partials.iter().copied().collect();
+    while let Some((object, _)) = rest.first().copied() {
+        let later = rest.split_off(rest.partition_point(|(of, _)| *of == object));
+        let wanted: Vec<BlockIndex> = rest.iter().map(|(_, block)| *block).collect();
+        if wanted.len() > 1
+            && let Some(blocks) = volume.read_scattered(object, &wanted)
+        {
+            ahead.extend(rest.into_iter().zip(blocks));
+        }
+        rest = later;
+    }
+    ahead
 }
 
 /// The blocks of which each change covers a part, each once.

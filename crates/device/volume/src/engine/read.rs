@@ -101,6 +101,22 @@ impl Volume {
         self.read_into(object, block, bytes_mut(blocks))
     }
 
+    /// Blocks of an object, each by itself but in one batch; nothing where any of them cannot be
+    /// read. Nobody may write them meanwhile.
+    pub(super) fn read_scattered(
+        &self,
+        object: ObjectId,
+        wanted: &[BlockIndex],
+    ) -> Option<Vec<Block>> {
+        let pieces = wanted
+            .iter()
+            .flat_map(|block| self.look_up(object, *block, 1));
+        let pieces: Vec<Piece> = pieces.collect();
+        let mut blocks = Block::zeros(wanted.len());
+        let read = self.read_pieces(object, &pieces, bytes_mut(&mut blocks));
+        read.is_ok().then_some(blocks)
+    }
+
     /// Whole blocks into aligned memory.
     fn read_into(&self, object: ObjectId, block: BlockIndex, buffer: &mut [u8]) -> Result<()> {
         let count = (buffer.len() / BLOCK_BYTES) as u32;
