@@ -92,22 +92,40 @@ impl Volume {
     /// # Errors
     /// Of the disks.
     pub fn maintain(&self) -> Result<bool> {
+        if self.read_only {
+            return Ok(false);
+        }
         let _upkeep = self.upkeep.lock();
-        let (short, dead) = {
+        let (short, due, written, free) = {
             let state = self.state.lock();
+            state.check()?;
             let reserve = u64::from(self.geometry.reserve_segments());
             let free = state.segments.free_count();
             let dead = state.segments.dead_below(state.replay_from()).len() as u64;
-            (free < reserve + reserve / 2, dead >= reserve)
+            let written = state.counters.written_blocks;
+            // What was in vain is not tried again before something has changed.
+            let short = free + dead < reserve + reserve / 2 && state.vain_at != Some(written);
+            let due = dead >= reserve || state.taken >= self.segments_worth_a_checkpoint(&state);
+            (short, due, written, free)
         };
-        if !short && !dead {
+        if !short && !due {
             return Ok(false);
         }
-        if !dead {
+        if short {
             self.pass()?;
         }
         self.save()?;
+        let mut state = self.state.lock();
+        if short && state.segments.free_count() <= free {
+            state.vain_at = Some(written);
+        }
         Ok(true)
+    }
+
+    /// Segments after which a checkpoint costs little beside what was written to them.
+    fn segments_worth_a_checkpoint(&self, state: &State) -> u64 {
+        let segment_bytes = u64::from(self.geometry.segment_blocks) * BLOCK_BYTES as u64;
+        PASS_SEGMENTS_MIN.max(32 * state.map.encoded_bytes() / segment_bytes)
     }
 
     /// Makes room for a group that needs so many blocks of the log; `false` where there cannot be.
@@ -214,8 +232,7 @@ impl Volume {
         });
         let reserve = u64::from(self.geometry.reserve_segments());
         // A pass ends with a checkpoint, so it has to be long where that is.
-        let segment_bytes = u64::from(self.geometry.segment_blocks) * BLOCK_BYTES as u64;
-        let worth_it = PASS_SEGMENTS_MIN.max(32 * state.map.encoded_bytes() / segment_bytes);
+        let worth_it = self.segments_worth_a_checkpoint(&state);
         let spare = state.segments.free_count().saturating_sub(1);
         let segments = spare.min(reserve).min(worth_it).max(1);
         // Headers take a block of every 129, and where a segment ends.

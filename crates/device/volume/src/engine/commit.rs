@@ -324,6 +324,7 @@ impl Volume {
             return Some(head);
         }
         let segment = state.segments.take(flight)?;
+        state.taken += 1;
         if let Some(old) = old {
             state.segments.get_mut(old.segment).phase = crate::segments::Phase::Closed;
         }

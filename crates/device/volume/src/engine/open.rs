@@ -204,6 +204,8 @@ impl Volume {
             syncing: false,
             dirty: 0,
             checkpoint: 0,
+            taken: 0,
+            vain_at: None,
             stopped: None,
             counters: Counters::default(),
         };

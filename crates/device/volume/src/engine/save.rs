@@ -59,6 +59,8 @@ impl Volume {
             return Err(error);
         }
         state.checkpoint = number;
+        // Those taken meanwhile are a few, and will be counted with the next.
+        state.taken = 0;
         state.durable_below = state.durable_below.max(complete_below);
         state.counters.checkpoints += 1;
         for segment in dead {

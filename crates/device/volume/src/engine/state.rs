@@ -157,6 +157,10 @@ pub(super) struct State {
     /// Disks with writes that no sync covers, by bit.
     pub(super) dirty: u32,
     pub(super) checkpoint: u64,
+    /// Segments taken since then.
+    pub(super) taken: u64,
+    /// Blocks that callers had written when the cleaner last gained nothing.
+    pub(super) vain_at: Option<u64>,
     pub(super) stopped: Option<(&'static str, Errno)>,
     pub(super) counters: Counters,
 }

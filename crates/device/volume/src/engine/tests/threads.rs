@@ -57,7 +57,7 @@ fn readers_see_whole_groups_while_writers_the_cleaner_and_checkpoints_run() {
     let volume = Volume::create(vec![disk.clone()], ID, OPTIONS).unwrap();
     let object = ObjectId(1);
     // Pairs of blocks that always hold the same number.
-    let pairs = 40u64;
+    let pairs = 42u64;
     let write = |pair: u64, number: u8| {
         let content = [number; 4096];
         let changes = [0, pairs].map(|more| Change::Write {
@@ -75,8 +75,8 @@ fn readers_see_whole_groups_while_writers_the_cleaner_and_checkpoints_run() {
                 let write = &write;
                 scope.spawn(move || {
                     for round in 0..250u64 {
-                        let pair = (round * 7 + writer * 13) % pairs / 3 * 3 + writer;
-                        write(pair.min(pairs - 1) / 3 * 3 + writer % 3, round as u8);
+                        // Each writer has its own third of the pairs.
+                        write((round * 7) % (pairs / 3) * 3 + writer, round as u8);
                     }
                 })
             })
@@ -139,4 +139,38 @@ fn groups_that_come_together_share_flights_and_syncs() {
     assert_eq!(after.groups - before.groups, 64);
     assert_eq!(after.flights - before.flights, 1);
     assert_eq!(after.syncs - before.syncs, 1);
+}
+
+#[test]
+fn upkeep_cleans_what_is_short_checkpoints_what_is_long_and_then_rests() {
+    let world = World::new(4);
+    let disk: Arc<dyn env::Disk> = world.disk("disk", 4 << 20);
+    let volume = Volume::create(vec![disk], ID, OPTIONS).unwrap();
+    assert!(!volume.maintain().unwrap(), "there is nothing to do");
+    let capacity = volume.stats().capacity_blocks;
+    let write = |block: u64| {
+        let block = block % capacity;
+        let object = ObjectId(1);
+        volume
+            .atomic_write(&[(object, block * 4096, &[1; 4096])])
+            .unwrap();
+    };
+    (0..capacity / 3).for_each(write);
+    let before = volume.stats().checkpoint;
+    let mut turns = 0;
+    while volume.maintain().unwrap() {
+        turns += 1;
+        assert!(turns < 100, "it never rests");
+    }
+    assert!(
+        volume.stats().checkpoint > before,
+        "there was much to replay"
+    );
+    (0..capacity * 4).for_each(|block| write(block * 7));
+    while volume.maintain().unwrap() {
+        turns += 1;
+        assert!(turns < 200, "it never rests");
+    }
+    let stats = volume.stats();
+    assert!(stats.free_segments >= stats.reserve_segments);
 }
