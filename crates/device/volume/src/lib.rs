@@ -25,7 +25,7 @@
 //! - flights below `durable_below` <= flights that a sync covered <= flights applied
 //! - blocks of a segment that is taken again that the newest durable checkpoint, or a flight that it
 //!   replays, refers to = 0
-//! - memory of the map <= 8 bytes for a block that is mapped + 64 bytes for each 2 MiB of an object
+//! - memory of the map <= 8 bytes for a block that is mapped + 128 bytes for each 2 MiB of an object
 //!   that have any
 //! - mapped blocks <= [`geometry::Geometry::capacity_blocks`]; segments that callers leave free >=
 //!   [`geometry::Geometry::reserve_segments`]

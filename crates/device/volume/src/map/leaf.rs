@@ -7,7 +7,7 @@ pub const LEAF_BLOCKS: u32 = 512;
 
 /// More runs than this become places: 8 bytes each against 4 for each of 512 blocks. Below the
 /// second they become runs again, when the leaf is next checkpointed.
-const RUNS_MAX: usize = 240;
+const RUNS_MAX: usize = 256;
 const RUNS_AGAIN: usize = 120;
 
 /// Runs that a list grows by, so that it is never twice as long as it has to be.

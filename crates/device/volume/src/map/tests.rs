@@ -83,3 +83,29 @@ fn the_encoded_size_is_that_of_what_the_walk_shows() {
     let live: u64 = map.places().map(|(.., count, _)| u64::from(count)).sum();
     assert_eq!(live, map.mapped_blocks());
 }
+
+#[test]
+fn memory_is_at_most_8_bytes_for_a_block_in_any_order_and_next_to_none_in_order() {
+    let blocks = 200_000u32;
+    let mut map = Map::default();
+    for step in 0..blocks {
+        // Every block once, far from the one before: 2^31 - 1 is prime.
+        let block = BlockIndex((u64::from(step) * 1_999_999_973 % u64::from(blocks)) as u32);
+        map.set(DISK, block, 1, at(step), &mut |_, _| {});
+        if step % 1000 == 999 || step < 100 {
+            let leaves = (blocks / LEAF_BLOCKS + 1).min(step + 1) as usize;
+            let most = 8 * map.mapped_blocks() as usize + leaves * 128 + 256;
+            assert!(
+                map.memory_bytes() <= most,
+                "{} at {step}",
+                map.memory_bytes()
+            );
+        }
+    }
+    assert_eq!(map.mapped_blocks(), u64::from(blocks));
+    let each = map.memory_bytes() as f64 / f64::from(blocks);
+    assert!(each < 4.5, "{each} bytes a block, all written");
+    map.set(DISK, BlockIndex(0), blocks, at(0), &mut |_, _| {});
+    let each = map.memory_bytes() as f64 / f64::from(blocks);
+    assert!(each < 0.3, "{each} bytes a block, in order");
+}

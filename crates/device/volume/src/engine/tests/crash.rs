@@ -137,7 +137,7 @@ fn check(world: &World, events: &[Event], plan: &Plan) -> Result<(), String> {
 
 fn run(seed: u64, plan: &Plan, look: impl Fn(&mut Look)) -> Result<Report, Failure> {
     let mut options = Look::new(seed);
-    options.cuts_max = 250;
+    options.cuts_max = 120;
     options.samples_per_cut = 3;
     look(&mut options);
     search(
@@ -154,10 +154,10 @@ fn all_pass(seed: u64, plan: &Plan, look: impl Fn(&mut Look)) -> Report {
 #[test]
 fn after_every_crash_the_first_groups_are_there_whole() {
     let plan = Plan { groups: 25, ..PLAN };
-    let report = all_pass(1, &plan, |look| look.cuts_max = 200);
-    assert!(report.images > 300, "{report:?}");
-    let report = all_pass(2, &Plan { disks: 2, ..plan }, |look| look.cuts_max = 100);
-    assert!(report.recovery_images > 100, "{report:?}");
+    let report = all_pass(1, &plan, |look| look.cuts_max = 120);
+    assert!(report.images > 250, "{report:?}");
+    let report = all_pass(2, &Plan { disks: 2, ..plan }, |look| look.cuts_max = 60);
+    assert!(report.recovery_images > 60, "{report:?}");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn so_they_are_while_the_cleaner_runs() {
         clean_every: 8,
         ..PLAN
     };
-    all_pass(3, &plan, |look| look.cuts_max = 120);
+    all_pass(3, &plan, |look| look.cuts_max = 70);
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn so_they_are_on_a_volume_that_is_nearly_full() {
         sync_every: 6,
         ..PLAN
     };
-    all_pass(5, &plan, |look| look.cuts_max = 60);
+    all_pass(5, &plan, |look| look.cuts_max = 40);
 }
 
 /// Whether some seed shows the bug.
@@ -224,7 +224,7 @@ fn a_segment_that_is_taken_again_too_soon_is_found() {
     let plan = Plan {
         plant: Some(Plant::EarlyReuse),
         disk_bytes: 2000 << 10,
-        groups: 200,
+        groups: 90,
         objects: 1,
         blocks: 12,
         sync_every: 8,
