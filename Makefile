@@ -21,7 +21,8 @@ UP_PACKAGES    := $(BUILD_PACKAGES) fuse3
 #   jq                             the tour reads `status --json`
 #   libisal-dev                    the other loops of parity, which have to give the same bytes
 #   perl                           the tour reads file times to the nanosecond
-TEST_PACKAGES  := $(UP_PACKAGES) attr acl e2fsprogs xfsprogs btrfs-progs mount util-linux procps passwd fio jq perl libisal-dev
+#   qemu-utils libnbd-bin          qemu-img, qemu-io, nbdcopy, nbdinfo: clients of volumes
+TEST_PACKAGES  := $(UP_PACKAGES) attr acl e2fsprogs xfsprogs btrfs-progs mount util-linux procps passwd fio jq perl libisal-dev qemu-utils libnbd-bin
 
 RELEASE  := target/release/holdfast
 export HOLDFAST := $(CURDIR)/$(RELEASE)

@@ -19,6 +19,7 @@ pub mod row;
 mod runs;
 mod stripes;
 mod tree;
+mod volume;
 
 /// One benchmark.
 pub struct Bench {
@@ -51,6 +52,12 @@ pub static BENCHES: &[Bench] = &[
         about: "Parity in place of copies: encoding, merging, reading without a store",
         options: stripes::Args::augment_args,
         run: |matches| stripes::run(&stripes::Args::from_arg_matches(matches)?),
+    },
+    Bench {
+        name: volume::NAME,
+        about: "64 writes as one, beside direct I/O in place; what the cleaner adds",
+        options: volume::Args::augment_args,
+        run: |matches| volume::run(&volume::Args::from_arg_matches(matches)?),
     },
 ];
 

@@ -4,7 +4,7 @@ use crate::config::{self, Flags, InForce};
 use crate::exit::{self, Exit};
 use crate::failure::Outcome;
 use crate::{
-    bench, check, down, inspect, logs, screen, shell, simulate, status, store, torture, up,
+    bench, check, down, inspect, logs, screen, shell, simulate, status, store, torture, up, volume,
 };
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -107,6 +107,12 @@ pub enum Command {
         #[command(subcommand)]
         action: ConfigAction,
     },
+    /// Keep blocks in a log on files or devices, where several writes are one
+    Volume {
+        /// What to do with it.
+        #[command(subcommand)]
+        command: volume::Command,
+    },
     /// Print what is in a file that Holdfast wrote
     Inspect(inspect::Args),
     /// Measure against a peer
@@ -162,6 +168,7 @@ impl Command {
             Command::Simulate {
                 what: simulate::Simulation::Redundancy(args),
             } => args.json,
+            Command::Volume { command } => command.wants_json(),
             _ => false,
         }
     }
@@ -225,6 +232,7 @@ fn execute(cli: Cli, matches: &ArgMatches) -> Outcome<Exit> {
                 done(screen::print(&in_force.to_toml()?))
             }
         }
+        Command::Volume { command } => volume::run(&command),
         Command::Inspect(args) => inspect::run(&args),
         Command::Bench => bench::run(options_of(matches)),
         Command::Torture => torture::run(options_of(matches)),

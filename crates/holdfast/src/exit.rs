@@ -54,6 +54,16 @@ pub enum Exit {
     PromiseBroken = 32,
     /// A trace that a simulation cannot use.
     BadTrace = 33,
+    /// No volume there, or not with these disks.
+    NotAVolume = 40,
+    /// Somebody uses the device.
+    DeviceInUse = 41,
+    /// The device cannot become a volume.
+    DeviceRefused = 42,
+    /// Blocks of a volume are lost.
+    VolumeDamaged = 43,
+    /// A volume has no room.
+    VolumeFull = 44,
 }
 
 /// One row of the table: code, name as in JSON, meaning.
@@ -167,6 +177,31 @@ pub static TABLE: &[Row] = &[
         Exit::BadTrace,
         "bad_trace",
         "`simulate`: the trace cannot be read, or has lines that are none of its format.",
+    ),
+    (
+        Exit::NotAVolume,
+        "not_a_volume",
+        "`volume`: no volume is there, or the disks are not those of one, in order.",
+    ),
+    (
+        Exit::DeviceInUse,
+        "device_in_use",
+        "`volume`: the device is mounted, or another process has it open.",
+    ),
+    (
+        Exit::DeviceRefused,
+        "device_refused",
+        "`volume create`: the device is too small, or has content.",
+    ),
+    (
+        Exit::VolumeDamaged,
+        "volume_damaged",
+        "`volume`: blocks are lost, or what is lost cannot be told.",
+    ),
+    (
+        Exit::VolumeFull,
+        "volume_full",
+        "`volume`: it has no room for what was asked.",
     ),
 ];
 

@@ -16,6 +16,7 @@ mod metadata;
 mod object;
 mod shard;
 mod store;
+mod volume;
 
 /// Bytes of a file's start that recognisers see.
 pub const HEAD_BYTES_MAX: u64 = 4 << 20;
@@ -74,6 +75,8 @@ pub static KINDS: &[Kind] = &[
     metadata::JOURNAL,
     shard::KIND,
     differential::KIND,
+    volume::DISK,
+    volume::BLOCK,
     object::SEGMENT,
     object::OBJECT,
 ];

@@ -53,5 +53,6 @@ pub mod store;
 pub mod torture;
 pub mod units;
 pub mod up;
+pub mod volume;
 
 pub use cli::run;

@@ -13,9 +13,18 @@ pub const METADATA_OBJECT: u16 = 3;
 pub const METADATA_STORE: u16 = 4;
 /// The header of a shard of a stripe (`docs/formats/shard.md`).
 pub const SHARD: u16 = 5;
-
 /// The header of a segment of differentials (`docs/formats/differential.md`).
 pub const DIFFERENTIAL: u16 = 6;
+/// The header of a flight in a volume's log (`docs/formats/volume.md`).
+pub const VOLUME_FLIGHT: u16 = 7;
+/// What the blocks of a volume's segment are (`docs/formats/volume.md`).
+pub const VOLUME_TABLE: u16 = 8;
+/// The header of a volume's checkpoint (`docs/formats/volume.md`).
+pub const VOLUME_CHECKPOINT: u16 = 9;
+/// A piece of a volume's checkpoint (`docs/formats/volume.md`).
+pub const VOLUME_SHEET: u16 = 10;
+/// Which volume a disk belongs to (`docs/formats/volume.md`).
+pub const VOLUME: u16 = 11;
 
 /// The name of a kind, for people.
 pub fn name(kind: u16) -> &'static str {
@@ -27,6 +36,11 @@ pub fn name(kind: u16) -> &'static str {
         METADATA_STORE => "metadata store",
         SHARD => "shard",
         DIFFERENTIAL => "segment of differentials",
+        VOLUME => "volume",
+        VOLUME_FLIGHT => "volume flight",
+        VOLUME_TABLE => "volume segment table",
+        VOLUME_CHECKPOINT => "volume checkpoint",
+        VOLUME_SHEET => "volume checkpoint sheet",
         _ => "unknown here",
     }
 }

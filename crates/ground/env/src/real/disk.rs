@@ -7,7 +7,7 @@ use crate::batch::{Request, in_phases, one_by_one};
 use crate::errno::Errno;
 use crate::poison::Poison;
 use crate::{Disk, Result};
-use rustix::fs::{FallocateFlags, FileType, SeekFrom};
+use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Mutex;
 
@@ -35,6 +35,35 @@ impl RealDisk {
             direct: None,
             poison: Poison::default(),
         }
+    }
+
+    /// Opens a file or block device for this process alone, past the page cache where its file
+    /// system can do that (tmpfs of older kernels cannot): then offsets, lengths and memory have to
+    /// be multiples of 4096. EBUSY where a block device is mounted or otherwise in use, EAGAIN where
+    /// another process has it open this way. The lock goes with the handle.
+    ///
+    /// With `write` false it is opened for reading, and several may do so at once.
+    pub fn open_exclusive(path: impl AsRef<std::path::Path>, write: bool) -> Result<RealDisk> {
+        let path = path.as_ref();
+        // On a block device O_EXCL without O_CREAT keeps others away, open(2).
+        let access = match write {
+            true => OFlags::RDWR | OFlags::EXCL,
+            false => OFlags::RDONLY,
+        };
+        let open = |more| {
+            let flags = access | OFlags::CLOEXEC | more;
+            super::uninterrupted(|| rustix::fs::open(path, flags, Mode::empty()))
+        };
+        let file = match open(OFlags::DIRECT) {
+            Err(Errno::INVAL) => open(OFlags::empty())?,
+            answer => answer?,
+        };
+        let lock = match write {
+            true => FlockOperation::NonBlockingLockExclusive,
+            false => FlockOperation::NonBlockingLockShared,
+        };
+        rustix::fs::flock(&file, lock)?;
+        Ok(RealDisk::from_fd(file))
     }
 
     /// `file` for reads and unaligned writes (O_DSYNC), `direct` for aligned writes
@@ -165,6 +194,26 @@ pub(super) fn write_all(file: &OwnedFd, offset: u64, data: &[u8]) -> Result<()> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_disk_that_one_has_for_itself_is_refused_to_others() {
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let path = home.path().join("disk");
+        std::fs::write(&path, [7; 8192]).expect("a new file");
+        let one = RealDisk::open_exclusive(&path, true).expect("nobody has it");
+        for write in [true, false] {
+            let other = RealDisk::open_exclusive(&path, write).map(|_| ());
+            assert_eq!(other, Err(Errno::AGAIN));
+        }
+        let mut buffer = AlignedBuffer::new(4096);
+        let block = buffer.filled(&[8; 4096]);
+        one.write_at(4096, block).expect("written");
+        one.sync().expect("synced");
+        drop(one);
+        let readers = [false, false].map(|write| RealDisk::open_exclusive(&path, write));
+        assert!(readers.iter().all(core::result::Result::is_ok));
+        assert_eq!(std::fs::read(&path).expect("content")[4095..4097], [7, 8]);
+    }
 
     #[test]
     fn a_failed_sync_poisons_the_handle() {

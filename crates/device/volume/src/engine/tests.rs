@@ -1,0 +1,4 @@
+mod crash;
+mod damage;
+mod model;
+mod threads;

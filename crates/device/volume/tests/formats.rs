@@ -1,0 +1,298 @@
+//! docs/formats/volume.md says what the code does, and old bytes stay readable.
+
+extern crate holdfast_volume as volume;
+
+use codec::{OBJECT_HEADER_BYTES, kind};
+use env::Disk;
+use env::sim::World;
+use std::sync::Arc;
+use volume::checkpoint::{Header as Checkpoint, sheet};
+use volume::entry::Entry;
+use volume::flight::{Header, Stream};
+use volume::geometry::Geometry;
+use volume::id::{BlockIndex, Flight, Place, Segment, Use};
+use volume::superblock::Superblock;
+use volume::table::{self as segment_table, Row};
+use volume::{Change, ObjectId, Options, Volume, VolumeId};
+
+#[path = "../../../ground/codec/tests/support/table.rs"]
+mod table;
+use table::Table;
+
+const VOLUME: VolumeId = VolumeId(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff);
+
+/// The payload of a sealed object of this kind and identity.
+fn payload(bytes: &[u8], kind: u16, object: u64, generation: u64) -> &[u8] {
+    let found = codec::open_object(bytes, kind, None).unwrap();
+    let identity = found.identity;
+    assert_eq!((identity.object, identity.generation), (object, generation));
+    assert_eq!(identity.set, VOLUME.bytes());
+    &bytes[OBJECT_HEADER_BYTES..OBJECT_HEADER_BYTES + found.payload.len()]
+}
+
+fn geometry() -> Geometry {
+    Geometry::fit(&[64 << 20, 64 << 20], 64).unwrap()
+}
+
+#[test]
+fn a_superblock_is_laid_out_as_documented() {
+    let superblock = Superblock {
+        volume: VOLUME,
+        disk: 1,
+        geometry: geometry(),
+    };
+    let bytes = superblock.encode();
+    let payload = payload(&bytes, kind::VOLUME, 1, 0);
+    let table = Table::read("volume.md", "## Superblock, version 1");
+    assert_eq!(table.len(), payload.len());
+    assert_eq!(table.value("block_bytes", payload), 4096);
+    assert_eq!(table.value("segment_blocks", payload), 64);
+    let segments = u64::from(geometry().segments_per_disk);
+    assert_eq!(table.value("segments_per_disk", payload), segments);
+    assert_eq!(
+        table.value("slot_blocks", payload),
+        geometry().slot_blocks.into()
+    );
+    assert_eq!(table.value("disks", payload), 2);
+}
+
+fn flight() -> Header {
+    Header {
+        volume: VOLUME,
+        place: Place(640),
+        flight: Flight((3 << 40) + 9),
+        segment_use: Use((3 << 40) + 7),
+        durable_below: Flight((3 << 40) + 8),
+        checkpoint: 12,
+        stream: Stream::Cleaner,
+        entries: vec![
+            (
+                Entry::Write {
+                    object: ObjectId(5),
+                    block: BlockIndex(6),
+                    count: 2,
+                },
+                true,
+            ),
+            (
+                Entry::Move {
+                    object: ObjectId(7),
+                    block: BlockIndex(8),
+                    count: 1,
+                    from: Place(0x99),
+                },
+                false,
+            ),
+        ],
+        sums: vec![0x11, 0x22, 0x33],
+    }
+}
+
+#[test]
+fn a_flight_is_laid_out_as_documented() {
+    let bytes = flight().encode();
+    let payload = payload(&bytes, kind::VOLUME_FLIGHT, 640, (3 << 40) + 9);
+    let table = Table::read("volume.md", "## Flight, version 1");
+    assert_eq!(table.value("segment_use", payload), (3 << 40) + 7);
+    assert_eq!(table.value("durable_below", payload), (3 << 40) + 8);
+    assert_eq!(table.value("checkpoint", payload), 12);
+    assert_eq!(table.value("data_blocks", payload), 3);
+    assert_eq!(table.value("entries", payload), 2);
+    assert_eq!(table.value("stream", payload), 1);
+    let entries = &payload[table.len()..];
+    let entry = Table::read("volume.md", "## Entry");
+    let (first, rest) = entries.split_at(entry.len());
+    let (second, sums) = rest.split_at(entry.len());
+    let values = |bytes: &[u8]| {
+        ["operation", "ends", "count", "object", "argument"].map(|name| entry.value(name, bytes))
+    };
+    assert_eq!(values(first), [1, 1, 2, 5, 6]);
+    assert_eq!(entry.without("reserved", first), first);
+    assert_eq!(values(second), [2, 0, 1, 7, 8 | 0x99 << 32]);
+    assert_eq!(sums, [0x11, 0, 0, 0, 0x22, 0, 0, 0, 0x33, 0, 0, 0]);
+    assert_eq!(Header::decode(&bytes), Ok(flight()));
+    assert_eq!(codec::crc32c(&bytes), 362_638_902, "golden, version 1");
+}
+
+#[test]
+fn a_segment_table_is_laid_out_as_documented() {
+    let row = Row {
+        object: ObjectId(5),
+        block: BlockIndex(6),
+        sum: 7,
+    };
+    let bytes = segment_table::encode(VOLUME, Segment(3), Use(9), &vec![None, Some(row)]);
+    let payload = payload(&bytes, kind::VOLUME_TABLE, 3, 9);
+    let table = Table::read("volume.md", "## Segment table, version 1");
+    let (first, second) = payload.split_at(table.len());
+    let values = |bytes: &[u8]| ["object", "block", "sum"].map(|name| table.value(name, bytes));
+    assert_eq!(values(first), [u64::MAX, 0, 0]);
+    assert_eq!(values(second), [5, 6, 7]);
+    assert_eq!(codec::crc32c(&bytes), 1_555_900_000, "golden, version 1");
+}
+
+#[test]
+fn a_checkpoint_is_laid_out_as_documented() {
+    let header = Checkpoint {
+        volume: VOLUME,
+        number: 5,
+        replay_from: Flight((3 << 40) + 2),
+        complete_below: Flight((3 << 40) + 4),
+        sheets: 6,
+    };
+    let bytes = header.encode();
+    let payload = payload(&bytes, kind::VOLUME_CHECKPOINT, 1, 5);
+    let table = Table::read("volume.md", "## Checkpoint, version 1");
+    assert_eq!(table.len(), payload.len());
+    assert_eq!(table.value("replay_from", payload), (3 << 40) + 2);
+    assert_eq!(table.value("complete_below", payload), (3 << 40) + 4);
+    assert_eq!(table.value("sheets", payload), 6);
+    assert_eq!(codec::crc32c(&bytes), 2_656_458_419, "golden, version 1");
+}
+
+/// Bytes of the disk of [`golden`].
+const GOLDEN_BYTES: u64 = 2 << 20;
+
+/// The disk of a small volume, as version 1 left it after a crash: pairs of the number of a block
+/// (4 bytes) and its content; all others are zeros.
+fn golden() -> (World, Arc<dyn Disk>) {
+    let stored: &[u8] = include_bytes!("golden/v1.blocks");
+    let world = World::new(0);
+    let disk: Arc<dyn Disk> = world.disk("disk", GOLDEN_BYTES);
+    for pair in stored.chunks(4 + 4096) {
+        let (number, content) = pair.split_at(4);
+        let number = u32::from_le_bytes(number.try_into().unwrap());
+        disk.write_at(u64::from(number) * 4096, content).unwrap();
+    }
+    (world, disk)
+}
+
+/// A checkpoint, then a group of two objects behind it.
+fn fill(volume: &Volume) {
+    volume
+        .atomic_write(&[
+            (ObjectId(1), 0, &[1; 3 * 4096]),
+            (ObjectId(2), 5000, b"part"),
+        ])
+        .unwrap();
+    let punch = Change::Discard {
+        object: ObjectId(1),
+        offset: 4096,
+        length: 4096,
+    };
+    volume.commit(&[punch]).unwrap();
+    volume.checkpoint().unwrap();
+    let resize = Change::Resize {
+        object: ObjectId(9),
+        size: 700,
+    };
+    let write = Change::Write {
+        object: ObjectId(2),
+        offset: 0,
+        bytes: b"behind the checkpoint",
+    };
+    volume.commit(&[resize, write]).unwrap();
+    volume.sync().unwrap();
+}
+
+#[test]
+fn a_volume_of_version_1_can_be_read() {
+    let (_world, disk) = golden();
+    let volume = Volume::open(vec![disk], Options::default()).unwrap();
+    let sizes = [
+        (ObjectId(1), 12_288),
+        (ObjectId(2), 5004),
+        (ObjectId(9), 700),
+    ];
+    assert_eq!(volume.objects(), sizes);
+    let read = |object, offset, length| {
+        let mut buffer = vec![0xff; length];
+        volume.read(ObjectId(object), offset, &mut buffer).unwrap();
+        buffer
+    };
+    assert_eq!(
+        read(1, 0, 12_288),
+        [[1; 4096], [0; 4096], [1; 4096]].concat()
+    );
+    assert_eq!(read(2, 0, 21), b"behind the checkpoint");
+    assert_eq!(read(2, 4999, 5), b"\0part");
+    assert_eq!(read(9, 0, 700), [0; 700]);
+}
+
+#[test]
+fn what_is_written_now_is_what_version_1_wrote() {
+    let world = World::new(0);
+    let disk: Arc<dyn Disk> = world.disk("disk", GOLDEN_BYTES);
+    let options = Options {
+        segment_blocks: 16,
+        ..Options::default()
+    };
+    fill(&Volume::create(vec![disk.clone()], VOLUME, options).unwrap());
+    let mut now = Vec::new();
+    for number in 0..(GOLDEN_BYTES / 4096) as u32 {
+        let mut block = [0; 4096];
+        disk.read_at(u64::from(number) * 4096, &mut block).unwrap();
+        if block != [0; 4096] {
+            now.extend_from_slice(&number.to_le_bytes());
+            now.extend_from_slice(&block);
+        }
+    }
+    assert!(now == include_bytes!("golden/v1.blocks"));
+}
+
+#[test]
+fn records_of_a_sheet_are_laid_out_as_documented() {
+    let (_world, disk) = golden();
+    let geometry = Geometry::fit(&[GOLDEN_BYTES], 16).unwrap();
+    // Checkpoint 2 is in slot 0, which begins behind the superblock; its sheets behind its header.
+    let mut bytes = vec![0; 16 << 10];
+    disk.read_at(2 * 4096, &mut bytes).unwrap();
+    let payload = payload(&bytes, kind::VOLUME_SHEET, 0, 2);
+    let table = Table::read("volume.md", "Each has a head:");
+    let value = |name, at: usize| table.value(name, &payload[at..]);
+    let segments = u64::from(geometry.segments());
+    assert_eq!((value("form", 0), value("count", 0)), (1, segments));
+    let next = table.len() + 8 * segments as usize;
+    let object = ["object", "number", "form", "count"].map(|name| value(name, next));
+    assert_eq!(object, [1, 0, 2, 1]);
+    let next = next + table.len() + 8;
+    assert_eq!((value("object", next), value("form", next)), (1, 3));
+    let run = &payload[next + table.len()..][..8];
+    let records = sheet::decode(&bytes, VOLUME, 2, 0).unwrap();
+    let Some(sheet::Record::Leaf { leaf, .. }) = records.get(2) else {
+        panic!("the third record is a leaf");
+    };
+    let first = leaf.runs()[0];
+    let volume::map::Mapped::At(place) = first.mapped() else {
+        panic!("the first run has a place");
+    };
+    let mut expected = Vec::from(first.start.to_le_bytes());
+    expected.extend_from_slice(&first.length.to_le_bytes());
+    expected.extend_from_slice(&place.0.to_le_bytes());
+    assert_eq!(run, expected);
+}
+
+#[test]
+fn a_block_checksum_covers_what_is_documented() {
+    let (_world, disk) = golden();
+    let geometry = Geometry::fit(&[GOLDEN_BYTES], 16).unwrap();
+    // The first flight: its header is one block, blocks of object 1 follow.
+    let mut bytes = vec![0; 2 * 4096];
+    disk.read_at(geometry.locate(Place(0)).1, &mut bytes)
+        .unwrap();
+    let (head, block) = bytes.split_at(4096);
+    let header = Header::decode(head).unwrap();
+    let mut covered = Vec::from(VOLUME.bytes());
+    covered.extend_from_slice(&1u64.to_le_bytes());
+    covered.extend_from_slice(&0u32.to_le_bytes());
+    covered.extend_from_slice(&1u32.to_le_bytes());
+    covered.extend_from_slice(&header.segment_use.0.to_le_bytes());
+    covered.extend_from_slice(&codec::crc32c(block).to_le_bytes());
+    let table = Table::read("volume.md", "## Checksum of a block");
+    assert_eq!(table.len(), covered.len());
+    let value = |name| table.value(name, &covered);
+    assert_eq!((value("object"), value("block"), value("place")), (1, 0, 1));
+    assert_eq!(value("segment_use"), header.segment_use.0);
+    assert_eq!(value("content"), u64::from(codec::crc32c(block)));
+    assert_eq!(header.sums[0], codec::crc32c(&covered));
+}

@@ -1,0 +1,351 @@
+//! `holdfast volume`: a store of blocks on files or devices, in which several writes are one.
+
+use crate::exit::Exit;
+use crate::failure::{Failure, NOTHING_CHANGED, Outcome};
+use crate::screen::{self, Bar};
+use crate::units;
+use ::volume::{ObjectId, Options, Stats, Volume, VolumeError, VolumeId};
+use env::errno::{Errno, ErrorKind};
+use env::real::RealDisk;
+use env::{Disk, Rng};
+use redundancy::status::Progress;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+mod device;
+mod serve;
+
+/// The object that `create` makes: a block device over all of the volume.
+const DEVICE: ObjectId = ObjectId(1);
+
+/// The commands.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub enum Command {
+    /// Make a volume on files or block devices
+    Create(CreateArgs),
+    /// Read every block and compare it with its checksum, and change nothing
+    Check(LookArgs),
+    /// Show how full a volume is
+    Stat(LookArgs),
+    /// Gather what counts, so that segments become free
+    Clean(CleanArgs),
+    /// Serve a volume as block devices by NBD until stopped
+    Serve(serve::Args),
+}
+
+/// Arguments of `holdfast volume create`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct CreateArgs {
+    /// Files or block devices, in the order in which they are given from then on
+    #[arg(required = true, value_name = "DEVICE")]
+    pub devices: Vec<PathBuf>,
+    /// Make each file that is missing, with this many bytes (such as 10G)
+    #[arg(long, value_name = "BYTES", value_parser = device::parse_bytes)]
+    pub file_bytes: Option<u64>,
+    /// Bytes of a segment, what is cleaned as a whole
+    #[arg(long, value_name = "BYTES", default_value = "4M", value_parser = device::parse_bytes)]
+    pub segment_bytes: u64,
+    /// Bytes of the block device that `serve` shows, if not all that fits
+    #[arg(long, value_name = "BYTES", value_parser = device::parse_bytes)]
+    pub device_bytes: Option<u64>,
+    /// Also where there is something: what is there is lost
+    #[arg(long)]
+    pub overwrite: bool,
+    /// One JSON object in place of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of commands that only look.
+#[derive(Clone, Debug, clap::Args)]
+pub struct LookArgs {
+    /// The files or block devices of the volume, in order
+    #[arg(required = true, value_name = "DEVICE")]
+    pub devices: Vec<PathBuf>,
+    /// One JSON object in place of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `holdfast volume clean`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct CleanArgs {
+    /// The files or block devices of the volume, in order
+    #[arg(required = true, value_name = "DEVICE")]
+    pub devices: Vec<PathBuf>,
+    /// Stop when so many segments are free
+    #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
+    pub segments: u64,
+    /// One JSON object in place of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Command {
+    /// Whether the answer is to be JSON.
+    pub fn wants_json(&self) -> bool {
+        match self {
+            Command::Create(args) => args.json,
+            Command::Check(args) | Command::Stat(args) => args.json,
+            Command::Clean(args) => args.json,
+            Command::Serve(_) => false,
+        }
+    }
+}
+
+/// Runs the one that was given.
+///
+/// # Errors
+/// A device cannot be used, the volume cannot be opened, or it stopped.
+pub fn run(command: &Command) -> Outcome<Exit> {
+    match command {
+        Command::Create(args) => create(args).map(|()| Exit::Done),
+        Command::Check(args) => check(args),
+        Command::Stat(args) => stat(args).map(|()| Exit::Done),
+        Command::Clean(args) => clean(args).map(|()| Exit::Done),
+        Command::Serve(args) => serve::run(args).map(|()| Exit::Done),
+    }
+}
+
+fn create(args: &CreateArgs) -> Outcome<()> {
+    let segment_blocks = args.segment_bytes / ::volume::BLOCK_BYTES as u64;
+    let options = Options {
+        segment_blocks: u32::try_from(segment_blocks).unwrap_or(u32::MAX),
+        ..Options::default()
+    };
+    for path in &args.devices {
+        device::make_file(path, args.file_bytes)?;
+    }
+    let disks = open_disks(&args.devices, true)?;
+    if !args.overwrite {
+        for (path, disk) in args.devices.iter().zip(&disks) {
+            device::need_blank(path, disk.as_ref())?;
+        }
+    }
+    let id = Rng::from_kernel()
+        .map(|mut rng| u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64()))
+        .map_err(|errno| Failure::unexpected("random numbers", &errno))?;
+    let refused = |error: VolumeError| explain(&args.devices, &error);
+    let volume = Volume::overwrite(disks, VolumeId(id), options).map_err(refused)?;
+    let most = volume.stats().capacity_blocks * ::volume::BLOCK_BYTES as u64;
+    let size = args.device_bytes.unwrap_or(most);
+    let change = ::volume::Change::Resize {
+        object: DEVICE,
+        size,
+    };
+    volume.commit(&[change]).map_err(refused)?;
+    let shown = Shown::of(&volume);
+    volume.close().map_err(refused)?;
+    shown.print(args.json)
+}
+
+fn check(args: &LookArgs) -> Outcome<Exit> {
+    let volume = open(&args.devices, false)?;
+    let mut bar = Bar::new("checking");
+    let block = ::volume::BLOCK_BYTES as u64;
+    let report = volume
+        .check(&mut |done, all| {
+            bar.show(&Progress {
+                bytes_done: done * block,
+                bytes_total: Some(all * block),
+                ..Progress::default()
+            });
+        })
+        .map_err(|error| explain(&args.devices, &error))?;
+    drop(bar);
+    if args.json {
+        screen::print_json(&report)?;
+    } else {
+        let mut text = format!(
+            "{} in {}: ",
+            units::plural(report.blocks, "block"),
+            units::plural(report.objects, "object")
+        );
+        text.push_str(match report.damaged.is_empty() {
+            true => "all are as they were written\n",
+            false => "some are lost\n",
+        });
+        for damage in &report.damaged {
+            let (object, block) = (damage.object, damage.block);
+            let offset = u64::from(block) * 4096;
+            text.push_str(&format!(
+                "  object {object}, bytes {offset} to {}: {}\n",
+                offset + 4096,
+                damage.complaint
+            ));
+        }
+        screen::print(&text)?;
+    }
+    Ok(match report.damaged.is_empty() {
+        true => Exit::Done,
+        false => Exit::VolumeDamaged,
+    })
+}
+
+fn stat(args: &LookArgs) -> Outcome<()> {
+    Shown::of(&open(&args.devices, false)?).print(args.json)
+}
+
+fn clean(args: &CleanArgs) -> Outcome<()> {
+    let volume = open(&args.devices, true)?;
+    let refused = |error: VolumeError| explain(&args.devices, &error);
+    volume.clean(args.segments).map_err(refused)?;
+    let shown = Shown::of(&volume);
+    volume.close().map_err(refused)?;
+    shown.print(args.json)
+}
+
+/// What `stat` says.
+#[derive(Serialize)]
+struct Shown {
+    volume: String,
+    disks: u16,
+    segment_bytes: u64,
+    objects: Vec<Object>,
+    #[serde(flatten)]
+    stats: Stats,
+}
+
+#[derive(Serialize)]
+struct Object {
+    object: u64,
+    bytes: u64,
+}
+
+impl Shown {
+    fn of(volume: &Volume) -> Shown {
+        let geometry = volume.geometry();
+        let objects = volume.objects().into_iter();
+        Shown {
+            volume: volume.id().to_string(),
+            disks: geometry.disks,
+            segment_bytes: u64::from(geometry.segment_blocks) * ::volume::BLOCK_BYTES as u64,
+            objects: objects
+                .map(|(object, bytes)| Object {
+                    object: object.0,
+                    bytes,
+                })
+                .collect(),
+            stats: volume.stats(),
+        }
+    }
+
+    fn print(&self, json: bool) -> Outcome<()> {
+        if json {
+            return screen::print_json(self);
+        }
+        let block = ::volume::BLOCK_BYTES as u64;
+        let stats = &self.stats;
+        let mut text = format!("volume {}\n", self.volume);
+        let mut line = |name: &str, value: String| {
+            text.push_str(&format!("  {name:<9} {value}\n"));
+        };
+        let (used, all) = (stats.mapped_blocks * block, stats.capacity_blocks * block);
+        line(
+            "used",
+            format!("{} of {}", units::bytes(used), units::bytes(all)),
+        );
+        line(
+            "segments",
+            format!(
+                "{} of {}, {} free, {} of these for the cleaner",
+                stats.segments,
+                units::bytes(self.segment_bytes),
+                stats.free_segments,
+                stats.reserve_segments
+            ),
+        );
+        line("disks", self.disks.to_string());
+        line("map", units::bytes(stats.map_memory_bytes));
+        for object in &self.objects {
+            line(
+                "object",
+                format!("{}, {}", object.object, units::bytes(object.bytes)),
+            );
+        }
+        screen::print(&text)
+    }
+}
+
+/// Opens a volume, for this process alone where it is written.
+fn open(devices: &[PathBuf], write: bool) -> Outcome<Volume> {
+    let disks = open_disks(devices, write)?;
+    let opened = match write {
+        true => Volume::open(disks, Options::default()),
+        false => Volume::open_read_only(disks, Options::default()),
+    };
+    opened.map_err(|error| explain(devices, &error))
+}
+
+fn open_disks(devices: &[PathBuf], write: bool) -> Outcome<Vec<Arc<dyn Disk>>> {
+    let open = |path: &PathBuf| -> Outcome<Arc<dyn Disk>> {
+        match RealDisk::open_exclusive(path, write) {
+            Ok(disk) => Ok(Arc::new(disk)),
+            Err(errno) => Err(device::unusable(path, errno)),
+        }
+    };
+    devices.iter().map(open).collect()
+}
+
+/// An error of a volume for people.
+fn explain(devices: &[PathBuf], error: &VolumeError) -> Failure {
+    let path = |disk: usize| -> String {
+        let path = devices.get(disk).map(PathBuf::as_path);
+        path.unwrap_or(Path::new("?")).display().to_string()
+    };
+    let (exit, next) = match error {
+        VolumeError::NotAVolume { disk, .. } => (
+            Exit::NotAVolume,
+            format!(
+                "check that {} is meant; `holdfast volume create` makes a volume",
+                path(*disk)
+            ),
+        ),
+        VolumeError::WrongDisks { disk, .. } => (
+            Exit::NotAVolume,
+            format!(
+                "give all devices of the volume, in the order of its creation; {} is out of it",
+                path(*disk)
+            ),
+        ),
+        VolumeError::TooSmall { .. } => (
+            Exit::DeviceRefused,
+            "take a larger device, or smaller segments with --segment-bytes (64K at least)"
+                .to_owned(),
+        ),
+        VolumeError::Setting { .. } => (
+            Exit::Usage,
+            "segments have 64K to 16M, a volume has 1 to 16 devices".to_owned(),
+        ),
+        VolumeError::NoSpace { .. } => (
+            Exit::VolumeFull,
+            "discard or remove something, or copy the content to a larger volume".to_owned(),
+        ),
+        other if other.kind() == ErrorKind::Corrupt => (
+            Exit::VolumeDamaged,
+            "restore what is lost from a backup; `holdfast volume check` names the blocks"
+                .to_owned(),
+        ),
+        VolumeError::Io {
+            errno: Errno::INVAL,
+            ..
+        } => (
+            Exit::DeviceRefused,
+            "the device may be shorter than it was; look at its size".to_owned(),
+        ),
+        _ => (
+            Exit::Failed,
+            "look at the kernel's messages about the device, then run it again".to_owned(),
+        ),
+    };
+    Failure {
+        what: error.to_string(),
+        safe: match error.kind() {
+            ErrorKind::Fatal => "what was synced is on the volume".to_owned(),
+            _ => NOTHING_CHANGED.to_owned(),
+        },
+        next,
+        exit,
+    }
+}

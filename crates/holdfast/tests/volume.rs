@@ -1,0 +1,351 @@
+//! `holdfast volume` as a user has it: the binary, files, and the block tools of others.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+fn holdfast() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+    command.env("HOLDFAST_LOG", "warn");
+    command
+}
+
+fn run(words: &[&str]) -> Output {
+    holdfast().args(words).output().expect("holdfast runs")
+}
+
+/// Runs it, and wants this exit code.
+fn ends_with(code: i32, words: &[&str]) -> String {
+    let output = run(words);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "{words:?}: {printed}{said}"
+    );
+    printed + &said
+}
+
+/// A tool of others, which has to succeed; what it printed.
+fn tool(name: &str, words: &[&str]) -> String {
+    let output = Command::new(name)
+        .args(words)
+        .output()
+        .unwrap_or_else(|error| panic!("{name} (make test installs it): {error}"));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{name} {words:?}: {printed}{said}");
+    printed + &said
+}
+
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new() -> Home {
+        Home(tempfile::tempdir().expect("a temporary directory"))
+    }
+
+    fn path(&self, name: &str) -> String {
+        let path: PathBuf = self.0.path().join(name);
+        path.to_str().expect("a UTF-8 path").to_owned()
+    }
+
+    /// A new volume of this many MiB.
+    fn volume(&self, name: &str, mib: u64) -> String {
+        let path = self.path(name);
+        let bytes = format!("{mib}M");
+        let words = ["volume", "create", &path, "--file-bytes", &bytes];
+        ends_with(0, &[&words[..], &["--segment-bytes", "256K"]].concat());
+        path
+    }
+}
+
+/// A server, killed when it is dropped.
+struct Server {
+    child: Child,
+    uri: String,
+}
+
+impl Server {
+    fn start(words: &[&str]) -> Server {
+        let mut child = holdfast()
+            .args(["volume", "serve"])
+            .args(words)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("holdfast runs");
+        let out = child.stdout.take().expect("a pipe");
+        let mut line = String::new();
+        // It says where it serves once it does, or ends.
+        BufReader::new(out).read_line(&mut line).expect("a line");
+        let uri = line.trim().strip_prefix("serving ");
+        let uri = uri.unwrap_or_else(|| panic!("it does not serve: {line}"));
+        Server {
+            uri: uri.to_owned(),
+            child,
+        }
+    }
+
+    /// The device of this object.
+    fn device(&self, object: u64) -> String {
+        match self.uri.split_once("?") {
+            Some((head, socket)) => format!("{head}{object}?{socket}"),
+            None => format!("{}/{object}", self.uri),
+        }
+    }
+
+    fn kill(mut self) {
+        self.child.kill().expect("it can be killed");
+        self.child.wait().expect("it ends");
+    }
+
+    /// Ends it as a service manager does.
+    fn stop(mut self) {
+        tool("kill", &["-TERM", &self.child.id().to_string()]);
+        let ended = self.child.wait().expect("it ends");
+        assert_eq!(ended.code(), Some(0));
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Gone already where it was stopped.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn random_file(path: &str, kib: usize) {
+    let mut bytes = vec![0; kib << 10];
+    env::Rng::from_kernel()
+        .expect("random numbers")
+        .fill(&mut bytes);
+    std::fs::write(path, bytes).expect("a new file");
+}
+
+#[test]
+fn a_volume_is_made_looked_at_and_checked() {
+    let home = Home::new();
+    let path = home.volume("one", 64);
+    let shown = ends_with(0, &["volume", "stat", &path]);
+    assert!(shown.contains("used      0 B of"), "{shown}");
+    let json = ends_with(0, &["volume", "stat", &path, "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["mapped_blocks"], 0);
+    assert_eq!(json["objects"][0]["object"], 1);
+    ends_with(0, &["volume", "clean", &path]);
+    let checked = ends_with(0, &["volume", "check", &path]);
+    assert!(
+        checked.contains("all are as they were written"),
+        "{checked}"
+    );
+    let inspected = ends_with(0, &["inspect", &path]);
+    assert!(inspected.contains("disk of a volume, valid"), "{inspected}");
+}
+
+#[test]
+fn what_cannot_be_a_volume_is_refused_with_advice() {
+    let home = Home::new();
+    let missing = home.path("missing");
+    ends_with(40, &["volume", "stat", &missing]);
+    ends_with(40, &["volume", "create", &missing]);
+    let letter = home.path("letter");
+    std::fs::write(&letter, vec![b'x'; 64 << 20]).expect("a new file");
+    let said = ends_with(42, &["volume", "create", &letter]);
+    assert!(said.contains("has content"), "{said}");
+    ends_with(40, &["volume", "check", &letter]);
+    let small = home.path("small");
+    let said = ends_with(42, &["volume", "create", &small, "--file-bytes", "1M"]);
+    assert!(said.contains("too few"), "{said}");
+    ends_with(2, &["volume", "create", &small, "--segment-bytes", "5"]);
+    ends_with(2, &["volume", "create"]);
+    ends_with(2, &["volume", "create", &small, "--segment-bytes", "many"]);
+    ends_with(2, &["volume", "serve", &small]);
+    let volume = home.volume("volume", 64);
+    let said = ends_with(42, &["volume", "create", &volume]);
+    assert!(said.contains("is part of volume"), "{said}");
+    ends_with(40, &["volume", "check", &volume, &volume]);
+    let json = ends_with(40, &["volume", "stat", &missing, "--json"]);
+    assert!(json.contains("\"exit\":\"not_a_volume\""), "{json}");
+    let words = [
+        "volume",
+        "create",
+        &letter,
+        "--overwrite",
+        "--segment-bytes",
+        "256K",
+    ];
+    ends_with(0, &words);
+    ends_with(0, &["volume", "check", &letter]);
+}
+
+#[test]
+fn two_disks_are_one_volume_in_one_order() {
+    let home = Home::new();
+    let (a, b) = (home.path("a"), home.path("b"));
+    let more = ["--file-bytes", "32M", "--segment-bytes", "256K"];
+    ends_with(0, &[&["volume", "create", &a, &b][..], &more].concat());
+    ends_with(0, &["volume", "check", &a, &b]);
+    ends_with(40, &["volume", "check", &b, &a]);
+    ends_with(40, &["volume", "check", &a]);
+}
+
+#[test]
+fn an_image_goes_in_and_comes_out_the_same_by_both_kinds_of_socket() {
+    let home = Home::new();
+    let path = home.volume("disk", 64);
+    let (image, back) = (home.path("image"), home.path("back"));
+    random_file(&image, 8 << 10);
+    let socket = home.path("socket");
+    for place in [["--socket", socket.as_str()], ["--listen", "127.0.0.1:0"]] {
+        let server = Server::start(&[&[path.as_str()][..], &place].concat());
+        // Somebody else may not have it meanwhile.
+        ends_with(41, &["volume", "check", &path]);
+        let device = server.device(1);
+        tool("nbdcopy", &["--connections=4", "--flush", &image, &device]);
+        tool("nbdcopy", &["--connections=4", &device, &back]);
+        let (put, got) = (
+            std::fs::read(&image).unwrap(),
+            std::fs::read(&back).unwrap(),
+        );
+        assert!(got.len() > put.len() && got.starts_with(&put));
+        assert!(got[put.len()..].iter().all(|byte| *byte == 0));
+        let info = tool("nbdinfo", &[&device]);
+        for able in [
+            "can_flush: true",
+            "can_fua: true",
+            "can_trim: true",
+            "can_zero: true",
+        ] {
+            assert!(info.contains(able), "{info}");
+        }
+        assert!(info.contains("can_multi_conn: true"), "{info}");
+        let map = tool("nbdinfo", &["--map", &device]);
+        assert!(map.contains("data") && map.contains("hole"), "{map}");
+        let listed = tool("nbdinfo", &["--list", &server.uri]);
+        assert!(listed.contains("export=\"1\""), "{listed}");
+        server.stop();
+        ends_with(0, &["volume", "check", &path]);
+    }
+}
+
+#[test]
+fn patterns_of_qemu_io_hold_through_trim_zeros_and_a_kill() {
+    let home = Home::new();
+    let path = home.volume("disk", 64);
+    let socket = home.path("socket");
+    let server = Server::start(&[&path, "--socket", &socket]);
+    let io = |device: &str, commands: &[&str]| {
+        let mut words = vec!["-f", "raw", device];
+        for command in commands {
+            words.extend(["-c", *command]);
+        }
+        tool("qemu-io", &words)
+    };
+    let device = server.device(1);
+    io(
+        &device,
+        &[
+            "write -P 1 0 1M",
+            "write -P 2 512 1000",
+            "write -f -P 3 300k 64k",
+            "write -z 500k 100k",
+            "discard 800k 64k",
+            "write -z -u 900k 4k",
+            "flush",
+            "write -f -P 4 1500001 77777",
+        ],
+    );
+    let expected = [
+        "read -P 1 0 512",
+        "read -P 2 512 1000",
+        "read -P 1 1512 200000",
+        "read -P 3 300k 64k",
+        "read -P 0 500k 100k",
+        "read -P 0 800k 64k",
+        "read -P 0 900k 4k",
+        "read -P 1 904k 100k",
+        "read -P 4 1500001 77777",
+        "read -P 0 1577778 1000",
+    ];
+    let verified = io(&device, &expected);
+    assert!(
+        !verified.contains("Pattern verification failed"),
+        "{verified}"
+    );
+    server.kill();
+    // The dead one's socket is in the way, and its writes are there.
+    let server = Server::start(&[&path, "--socket", &socket]);
+    let verified = io(&server.device(1), &expected);
+    assert!(
+        !verified.contains("Pattern verification failed"),
+        "{verified}"
+    );
+    let wrong = Command::new("qemu-io")
+        .args(["-f", "raw", &server.device(7), "-c", "read 0 512"])
+        .output()
+        .expect("qemu-io runs");
+    assert!(!wrong.status.success(), "there is no object 7");
+    server.stop();
+    ends_with(0, &["volume", "check", &path]);
+}
+
+#[test]
+fn a_file_system_image_is_sound_after_its_server_was_killed_while_it_was_copied() {
+    let home = Home::new();
+    let path = home.volume("disk", 96);
+    let socket = home.path("socket");
+    let (image, back) = (home.path("image"), home.path("back"));
+    let tree = home.path("tree");
+    std::fs::create_dir(&tree).expect("a new directory");
+    for number in 0..40 {
+        random_file(&format!("{tree}/{number}"), 100);
+    }
+    std::fs::File::create(&image)
+        .and_then(|file| file.set_len(32 << 20))
+        .expect("a new file");
+    tool("mke2fs", &["-q", "-t", "ext4", "-d", &tree, &image]);
+    let server = Server::start(&[&path, "--socket", &socket]);
+    tool(
+        "qemu-img",
+        &[
+            "convert",
+            "-n",
+            "-f",
+            "raw",
+            "-O",
+            "raw",
+            &image,
+            &server.device(1),
+        ],
+    );
+    // Another copy is under way when it dies: of the same content, so all states are one.
+    let mut copy = Command::new("qemu-img")
+        .args([
+            "convert",
+            "-n",
+            "-f",
+            "raw",
+            "-O",
+            "raw",
+            &image,
+            &server.device(1),
+        ])
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("qemu-img runs");
+    server.kill();
+    copy.wait().expect("it ends");
+    ends_with(0, &["volume", "check", &path]);
+    let server = Server::start(&[&path, "--socket", &socket]);
+    tool("nbdcopy", &[&server.device(1), &back]);
+    server.stop();
+    let bytes = std::fs::read(&back).expect("the copy");
+    std::fs::write(&back, &bytes[..32 << 20]).expect("written");
+    tool("e2fsck", &["-fn", &back]);
+    assert_eq!(
+        std::fs::read(&image).unwrap(),
+        std::fs::read(Path::new(&back)).unwrap()
+    );
+}
