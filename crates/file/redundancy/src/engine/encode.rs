@@ -169,7 +169,8 @@ impl Engine {
     /// holds the gate for reading, or nobody else is there yet.
     ///
     /// # Errors
-    /// ENOSPC where the copies have no room, EIO where a chunk cannot be decoded: the stripe stands.
+    /// ENOSPC where the copies have no room, EIO where a chunk cannot be decoded, or no store with a
+    /// copy of it is there: the stripe stands.
     pub(crate) fn restore_copies(&self, id: StripeId) -> Result<()> {
         let _one = self.encoded.changing.lock();
         let Some(stripes) = self.encoded.stripes() else {
@@ -208,6 +209,7 @@ impl Engine {
                 .collect(),
             ..Place::default()
         })?;
+        let mut held = self.members().has(home);
         for (index, node) in &base.copies {
             let Some(bare) = self
                 .encoded
@@ -222,13 +224,15 @@ impl Engine {
             });
             match filled {
                 // The copy was removed, or made anew with all of its bytes.
-                Ok(()) | Err(Errno::STALE | Errno::NOENT) => {}
+                Ok(()) | Err(Errno::STALE | Errno::NOENT) => held = true,
                 Err(errno) if fault(errno) == Fault::Medium => self.fence_for(*index, errno)?,
                 Err(Errno::NODATA) => return Err(Errno::IO),
                 Err(errno) => return Err(errno),
             }
         }
-        Ok(())
+        // Every store with a copy is away: one of them would come back with a hole that seems to
+        // be the content, and without the stripe nothing would say otherwise.
+        held.then_some(()).ok_or(Errno::IO)
     }
 
     /// Writes what a chunk is into one copy.
