@@ -103,6 +103,9 @@ pub(crate) struct Slot {
     pub(crate) retry: Mutex<(Instant, u32)>,
     /// A store that is offered and not yet up to date.
     pub(crate) pending: Mutex<Option<Arc<dyn Store>>>,
+    /// What it has missed could not all be found: the next try to bring it back compares all. What
+    /// it has is not in doubt for that.
+    pub(crate) compare_all: AtomicBool,
     /// Refused until the operator says otherwise.
     pub(crate) refused: AtomicBool,
     /// Ends the pass that brings the store up to date.

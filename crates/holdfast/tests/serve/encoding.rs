@@ -3,6 +3,7 @@
 
 use super::place::Place;
 use super::sync;
+use redundancy::status::StoreState;
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
@@ -120,6 +121,46 @@ fn a_change_while_a_store_is_away_is_there_when_it_is_back() {
     place.up();
     reads_back(&place, &files);
     fs::rename(place.path("b.away"), place.path("b")).expect("brought back");
+    place.until("redundancy", |status| status.redundant);
+    reads_back(&place, &files);
+    assert_eq!(place.check().0, Some(0), "{}", place.check().1);
+}
+
+/// More than the set can lose at once: what is left may refuse, but nobody gets wrong bytes, and all
+/// is there when the stores are.
+#[test]
+fn two_stores_away_at_once_never_leave_holes_for_content() {
+    let (place, mut files) = encoded();
+    let (first, second) = ("a", "b");
+    for (away, store) in [first, second].iter().enumerate() {
+        fs::rename(place.path(store), place.path(&format!("{store}.away"))).expect("taken away");
+        place.until("the loss to be seen", |status| {
+            let fenced = status
+                .stores
+                .iter()
+                .filter(|s| s.state == StoreState::Fenced);
+            fenced.count() == away + 1
+        });
+    }
+    for (file, content) in files.iter_mut().enumerate() {
+        let path = place.path(&format!("mnt/{}", name(file)));
+        let Ok(opened) = fs::File::options().write(true).open(&path) else {
+            continue;
+        };
+        if opened.write_all_at(b"changed", 77).is_ok() && opened.sync_all().is_ok() {
+            content[77..][..7].copy_from_slice(b"changed");
+        }
+    }
+    fs::rename(place.path("b.away"), place.path(second)).expect("brought back");
+    for (file, content) in files.iter().enumerate() {
+        if let Ok(read) = fs::read(place.path(&format!("mnt/{}", name(file)))) {
+            assert!(
+                read == *content,
+                "file {file} reads wrong with one store away"
+            );
+        }
+    }
+    fs::rename(place.path("a.away"), place.path(first)).expect("brought back");
     place.until("redundancy", |status| status.redundant);
     reads_back(&place, &files);
     assert_eq!(place.check().0, Some(0), "{}", place.check().1);

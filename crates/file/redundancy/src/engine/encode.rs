@@ -202,6 +202,12 @@ impl Engine {
         base: &Base,
     ) -> Result<()> {
         let length = stripe.layout.chunk.get();
+        let mut holders = std::iter::once(home).chain(base.copies.iter().map(|(store, _)| *store));
+        if !holders.any(|store| self.members().has(store)) {
+            // Before anything is written down: a change that no member can tell of would keep the
+            // stores that can from coming back.
+            return Err(Errno::IO);
+        }
         // A store that is away has not seen that its copy is needed again.
         self.touch_copies(object, base.offset, length, || Place {
             nodes: std::iter::once((home, base.node.clone()))

@@ -417,6 +417,7 @@ impl Engine {
         store.set_label(&store.root()?, &self.root.label())?;
         self.checkpoint()?;
         let older = self.is_older(index, store);
+        let compare_all = &self.slots[usize::from(index.0)].compare_all;
         let mut todo = {
             let mut membership = self.membership.lock();
             if older {
@@ -431,6 +432,9 @@ impl Engine {
                 .unwrap_or_else(DirtySet::everything)
         };
         self.join_stripes(index, bare, todo.is_everything())?;
+        if compare_all.load(Ordering::Acquire) {
+            todo = DirtySet::everything();
+        }
         if todo.is_everything() {
             pace.set_phase("counting");
             pace.set_total(self.count_bytes(index, pace)?);
@@ -465,13 +469,11 @@ impl Engine {
         nameless.catch_up(self, &target, &todo, pace)?;
         pace.check()?;
         if !left.is_empty() {
-            self.membership
-                .lock()
-                .dirty
-                .insert(index, DirtySet::everything());
+            compare_all.store(true, Ordering::Release);
             return Err(Errno::AGAIN);
         }
         self.join(index, store)?;
+        compare_all.store(false, Ordering::Release);
         nameless.adopt(index);
         self.audit_stripes()
     }

@@ -610,6 +610,7 @@ fn slot(
         progress: Mutex::new(None),
         last_rebuild: Mutex::new(None),
         retry: Mutex::new((Instant::now(), 0)),
+        compare_all: AtomicBool::new(false),
         refused: AtomicBool::new(refused),
         cancel: Arc::default(),
     }
