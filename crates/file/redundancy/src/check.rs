@@ -306,7 +306,7 @@ impl Checker<'_> {
                 other => other,
             };
             at = data(a)?.min(data(b)?);
-            let given_up = lacking.iter().filter_map(|extents| extents.from(at));
+            let given_up = lacking.iter().filter_map(|extents| extents.from(at).next());
             let given_up = given_up.min_by_key(|chunk| chunk.offset);
             if let Some(chunk) = given_up.filter(|chunk| chunk.offset <= at) {
                 at = chunk.end();

@@ -55,6 +55,10 @@ pub struct Config {
     /// chunk keep their copies
     #[cfg_attr(feature = "cli", arg(long, value_name = "KIB", default_value_t = Config::default().encode_chunk_kb))]
     pub encode_chunk_kb: u32,
+    /// Writes to encoded data wait in differentials, up to so many thousandths of the capacity,
+    /// before they are merged into parity; 0 merges them as they come
+    #[cfg_attr(feature = "cli", arg(long, value_name = "PERMILLE", default_value_t = Config::default().encode_differential_permille))]
+    pub encode_differential_permille: u16,
     /// This store is gone for good: start without it. The operator's word for one start, so
     /// the configuration file cannot hold it
     #[cfg_attr(feature = "cli", arg(long, value_name = "INDEX"))]
@@ -79,6 +83,7 @@ impl Default for Config {
             encode_load_percent: 10,
             encode_interval_s: 3600,
             encode_chunk_kb: 512,
+            encode_differential_permille: 5,
             without: Vec::new(),
         }
     }
@@ -163,7 +168,7 @@ impl Config {
     /// # Errors
     /// The first value that no set can work with.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let ranges: [(&'static str, u64, u64, u64); 8] = [
+        let ranges: [(&'static str, u64, u64, u64); 9] = [
             ("copies", u64::from(self.copies), 1, u64::from(COPIES_MAX)),
             ("checkpoint_ms", u64::from(self.checkpoint_ms), 10, 60_000),
             ("read_ahead_kb", u64::from(self.read_ahead_kb), 0, 16_384),
@@ -175,6 +180,12 @@ impl Config {
             ),
             ("threads", u64::from(self.threads), 1, 64),
             ("encode_percent", u64::from(self.encode_percent), 0, 100),
+            (
+                "encode_differential_permille",
+                u64::from(self.encode_differential_permille),
+                0,
+                1000,
+            ),
             (
                 "encode_load_percent",
                 u64::from(self.encode_load_percent),
@@ -228,7 +239,7 @@ impl Config {
             read_weight: ReadWeight::new(0.0).ok()?,
             load_limit: percent(self.encode_load_percent)?,
             target_rate: percent(self.encode_percent).filter(|share| *share > Share::NONE)?,
-            differential: Share::NONE,
+            differential: Share::per_mille(self.encode_differential_permille),
             interval: Duration::from_secs(self.encode_interval_s.into()),
         })
     }

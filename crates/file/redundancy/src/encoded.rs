@@ -3,12 +3,13 @@
 //!
 //! # Promise
 //! A store wrapped by [`Encoded::wrap`] shows every copy whole: what a copy has given up is decoded
-//! from the stripe that stands for it. So replication, resynchronisation and comparison go on as if
-//! nothing had been encoded. The home's copy, the base, is the file itself.
+//! from the stripe that stands for it, and what was written to the chunk since lies over it, from
+//! the differentials. So replication, resynchronisation and comparison go on as if nothing had been
+//! encoded. The home's copy, the base, is the file itself.
 //!
 //! # Invariants
 //! - the index names a range only while its stripe stands: it is entered before copies are freed,
-//!   and taken out after they have their bytes again
+//!   and taken out after they have their bytes again, and the base has all that was written
 //! - nobody changes a base, or frees or fills a given-up range, but the holder of
 //!   [`Encoded::changing`] or of a chunk's exclusive change
 
@@ -19,10 +20,11 @@ mod store;
 mod watch;
 
 pub(crate) use index::{Chunk, Extents, Index};
-pub(crate) use site::{clear_site, has_site, index_of, open_site};
+pub(crate) use site::{clear_site, has_site, index_of, log_site, open_site};
 
 use crate::label::{ObjectId, StoreIndex};
 use crate::store::{Node, Store};
+use crate::stripes::delayed::Delayed;
 use crate::stripes::{Stripe, StripeError, Stripes};
 use env::errno::Errno;
 use parking_lot::{Mutex, RwLock};
@@ -34,7 +36,7 @@ use watch::Watch;
 /// The encoded chunks of a set.
 #[derive(Default)]
 pub(crate) struct Encoded {
-    stripes: RwLock<Option<Arc<Stripes>>>,
+    layers: RwLock<Option<(Arc<Stripes>, Arc<Delayed>)>>,
     index: RwLock<Index>,
     /// Changes of the index.
     version: AtomicU64,
@@ -63,23 +65,55 @@ impl Encoded {
 
     /// Lets go of a store that has left.
     pub(crate) fn forget(&self, index: StoreIndex) {
-        if let Some(stripes) = self.stripes() {
+        if let Some((stripes, delayed)) = self.layers() {
             stripes.leave(index);
+            delayed.leave(index);
         }
         self.bare.write().remove(&index);
     }
 
     pub(crate) fn stripes(&self) -> Option<Arc<Stripes>> {
-        self.stripes.read().clone()
+        self.layers
+            .read()
+            .as_ref()
+            .map(|(stripes, _)| stripes.clone())
+    }
+
+    pub(crate) fn delayed(&self) -> Option<Arc<Delayed>> {
+        self.layers
+            .read()
+            .as_ref()
+            .map(|(_, delayed)| delayed.clone())
+    }
+
+    /// The stripes, and what of them is in differentials.
+    pub(crate) fn layers(&self) -> Option<(Arc<Stripes>, Arc<Delayed>)> {
+        self.layers.read().clone()
+    }
+
+    /// Whether nothing of a chunk is in differentials.
+    fn is_plain(&self, chunk: Chunk) -> bool {
+        let layers = self.layers.read();
+        layers
+            .as_ref()
+            .is_none_or(|(_, delayed)| delayed.is_plain(chunk.stripe, chunk.shard))
+    }
+
+    /// Whether nothing at all is in differentials.
+    fn is_all_plain(&self) -> bool {
+        let layers = self.layers.read();
+        layers
+            .as_ref()
+            .is_none_or(|(_, delayed)| delayed.is_empty())
     }
 
     /// From now on these stripes stand for what they hold.
-    pub(crate) fn set_stripes(&self, stripes: Stripes) {
+    pub(crate) fn set_layers(&self, stripes: Arc<Stripes>, delayed: Arc<Delayed>) {
         let mut index = Index::default();
         for stripe in stripes.all() {
             index.add(&stripe);
         }
-        *self.stripes.write() = Some(Arc::new(stripes));
+        *self.layers.write() = Some((stripes, delayed));
         *self.index.write() = index;
         self.version.fetch_add(1, Ordering::AcqRel);
     }
@@ -90,7 +124,13 @@ impl Encoded {
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The copies of what a stripe holds have their bytes again.
+    /// The copies of what a stripe holds have their bytes again; changes still wait for the bases.
+    pub(crate) fn refill(&self, stripe: &Stripe) {
+        self.index.write().refill(stripe);
+        self.version.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A stripe is given up.
     pub(crate) fn remove(&self, stripe: &Stripe) {
         self.index.write().remove(stripe);
         self.version.fetch_add(1, Ordering::AcqRel);

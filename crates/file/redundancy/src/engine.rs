@@ -13,6 +13,7 @@ mod check;
 mod checkpoint;
 mod content;
 mod crawl;
+mod differential;
 mod encode;
 mod find;
 mod keeper;

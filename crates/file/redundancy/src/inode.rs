@@ -3,7 +3,7 @@
 use crate::journal::dirty::REGION_BYTES;
 use crate::label::{Label, ObjectId, StoreIndex};
 use crate::store::{Node, StoreFile};
-use mount::Kind;
+use mount::{Kind, Timestamp};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -47,8 +47,22 @@ struct Content {
     stale_times: bool,
     /// Somebody has asked for the times since they became stale.
     seen_times: bool,
+    /// Modification time of writes that no copy's file system has seen.
+    late: Late,
     /// Its last name is gone: the open files are all that is left.
     nameless: bool,
+}
+
+/// The modification time of writes that go elsewhere than to the copies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Late {
+    /// Nobody has it to be told.
+    #[default]
+    Unset,
+    /// The copies have had one set since anybody looked.
+    Set,
+    /// The same, and this later one is still to be set.
+    At(Timestamp),
 }
 
 /// Open copies; the one that decides comes first.
@@ -289,6 +303,33 @@ impl Inode {
 
     pub(crate) fn set_nameless(&self) {
         self.content.lock().nameless = true;
+    }
+
+    /// Something was written elsewhere than to the copies: whether these are to be given the time
+    /// now. Whoever saw the time before must find another one, also after a crash; what nobody has
+    /// seen may be set later.
+    pub(crate) fn wrote_elsewhere(&self, now: Timestamp) -> bool {
+        let mut content = self.content.lock();
+        let first = content.late == Late::Unset;
+        content.late = if first { Late::Set } else { Late::At(now) };
+        first
+    }
+
+    /// The time that the copies are still to be given; the next write sets it at once.
+    pub(crate) fn take_late_time(&self) -> Option<Timestamp> {
+        let mut content = self.content.lock();
+        match std::mem::take(&mut content.late) {
+            Late::At(time) => Some(time),
+            Late::Unset | Late::Set => None,
+        }
+    }
+
+    /// The copies could not be given the time: later, then.
+    pub(crate) fn keep_late_time(&self, time: Timestamp) {
+        let mut content = self.content.lock();
+        if content.late == Late::Unset {
+            content.late = Late::At(time);
+        }
     }
 
     /// Whether times are stale, and no longer once this was asked.

@@ -91,6 +91,15 @@ pub struct EncodingStatus {
     pub parity_bytes: u64,
     /// Bytes of copies that were given up.
     pub freed_bytes: u64,
+    /// Bytes of pages that were written since and are not merged into parity yet.
+    #[serde(default)]
+    pub differential_bytes: u64,
+    /// Bytes of such pages that may wait.
+    #[serde(default)]
+    pub differential_limit_bytes: u64,
+    /// Bytes of the logs that hold them, on all stores.
+    #[serde(default)]
+    pub differential_log_bytes: u64,
     /// Bytes of memory that counts of requests take.
     pub counter_bytes: u64,
     /// Share of all data that was encoded after the last round, from 0 to 1; `None` before the

@@ -4,21 +4,23 @@ use super::index::{Chunk, Extents};
 use super::{Encoded, errno_of};
 use crate::label::StoreIndex;
 use crate::store::{Node, StoreFile};
+use crate::stripes::StripeError;
 use env::errno::Errno;
 use mount::{AllocateFlags, Attr, Result, SetAttr};
 use parking_lot::RwLock;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Attempts at a read beside which stripes begin and cease to stand.
 const READS_MAX: usize = 64;
 
-/// An open copy; what it has given up is decoded.
+/// An open copy; what it has given up is decoded, and what is in differentials comes from there.
 pub(super) struct WholeFile {
     bare: Arc<dyn StoreFile>,
     store: StoreIndex,
     node: Node,
     encoded: Arc<Encoded>,
-    /// What it has given up, as of this version of the index.
+    /// Its encoded chunks, as of this version of the index.
     known: RwLock<(u64, Option<Arc<Extents>>)>,
 }
 
@@ -53,35 +55,62 @@ impl WholeFile {
         extents
     }
 
-    /// Bytes of a given-up chunk; `None` where it has its bytes again.
+    /// Whether the copy's own bytes are what a chunk is: it is the base, and nothing of it is in
+    /// differentials.
+    fn is_own(&self, chunk: Chunk) -> bool {
+        chunk.is_base && self.encoded.is_plain(chunk)
+    }
+
+    /// The first chunk that ends after `at` and has to be asked for elsewhere.
+    fn next_elsewhere(&self, extents: Option<&Extents>, at: u64) -> Option<Chunk> {
+        let all_plain = self.encoded.is_all_plain();
+        let mut chunks = extents?.from(at);
+        chunks.find(|chunk| !(chunk.is_base && all_plain || self.is_own(*chunk)))
+    }
+
+    /// Bytes of a chunk that has differentials, or that the copy has given up; `None` where it has
+    /// its bytes again.
     fn decode(&self, chunk: Chunk, offset: u64, buffer: &mut [u8]) -> Result<Option<()>> {
-        let Some(stripes) = self.encoded.stripes() else {
+        let Some((stripes, delayed)) = self.encoded.layers() else {
             return Err(Errno::NODATA);
         };
+        let mut own = None;
+        let mut base = |at: u64, bytes: &mut [u8]| {
+            if !chunk.is_base {
+                return stripes
+                    .reconstruct(chunk.stripe, chunk.shard, at, bytes)
+                    .or_else(|_| stripes.read(chunk.stripe, chunk.shard, at, bytes));
+            }
+            match self.bare.read_at(chunk.offset + at, bytes) {
+                Ok(got) if got == bytes.len() => return Ok(()),
+                Ok(_) => own = Some(Errno::NODATA),
+                Err(errno) => own = Some(errno),
+            }
+            Err(StripeError::Misuse("a base that cannot be read"))
+        };
         let at = offset - chunk.offset;
-        let decoded = stripes
-            .reconstruct(chunk.stripe, chunk.shard, at, buffer)
-            .or_else(|_| stripes.read(chunk.stripe, chunk.shard, at, buffer));
-        match decoded {
-            Ok(()) => Ok(Some(())),
-            Err(crate::stripes::StripeError::NoStripe(_)) => Ok(None),
-            Err(error) => Err(errno_of(&error)),
+        let decoded = delayed.read_over(chunk.stripe, chunk.shard, (at, buffer), &mut base);
+        match (decoded, own) {
+            (Ok(()), _) => Ok(Some(())),
+            (Err(_), Some(errno)) => Err(errno),
+            (Err(StripeError::NoStripe(_)), None) => Ok(None),
+            (Err(error), None) => Err(errno_of(&error)),
         }
     }
 
-    /// Calls `bare` for each part of a range that the copy has, and `given_up` for the others.
+    /// Calls `bare` for each part of a range that the copy has, and `encoded` for the others.
     fn each_part(
         &self,
         offset: u64,
         length: u64,
         mut bare: impl FnMut(u64, u64) -> Result<()>,
-        mut given_up: impl FnMut(Chunk, u64, u64) -> Result<()>,
+        mut encoded: impl FnMut(Chunk, u64, u64) -> Result<()>,
     ) -> Result<()> {
         let end = offset.saturating_add(length);
         let extents = self.extents();
         let mut at = offset;
         while at < end {
-            let chunk = extents.as_ref().and_then(|e| e.from(at));
+            let chunk = extents.as_ref().and_then(|e| e.from(at).next());
             let Some(chunk) = chunk.filter(|chunk| chunk.offset < end) else {
                 return bare(at, end - at);
             };
@@ -90,10 +119,28 @@ impl WholeFile {
                 at = chunk.offset;
             }
             let stop = chunk.end().min(end);
-            given_up(chunk, at, stop - at)?;
+            encoded(chunk, at, stop - at)?;
             at = stop;
         }
         Ok(())
+    }
+
+    /// Reads what the copy's own bytes are not; `false` where chunks got their bytes back
+    /// meanwhile.
+    fn read_elsewhere(&self, chunks: &[Chunk], offset: u64, buffer: &mut [u8]) -> Result<bool> {
+        let end = offset + buffer.len() as u64;
+        for chunk in chunks {
+            let (from, to) = (chunk.offset.max(offset), chunk.end().min(end));
+            if from >= to {
+                continue;
+            }
+            let range = (from - offset) as usize..(to - offset) as usize;
+            let part = buffer.get_mut(range).ok_or(Errno::IO)?;
+            if self.decode(*chunk, from, part)?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -101,35 +148,28 @@ impl StoreFile for WholeFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         for _ in 0..READS_MAX {
             let version = self.encoded.version();
+            let extents = self.extents();
+            let end = offset.saturating_add(buffer.len() as u64);
+            // Asked before the bytes are read: what is merged in between is in them.
+            let elsewhere: SmallVec<[Chunk; 2]> = extents
+                .iter()
+                .flat_map(|extents| extents.from(offset))
+                .take_while(|chunk| chunk.offset < end)
+                .filter(|chunk| !self.is_own(*chunk))
+                .collect();
             // Its length is the bare copy's.
             let got = self.bare.read_at(offset, buffer)?;
-            if self.encoded.version() != version {
-                // What was read may have been given up meanwhile.
-                continue;
-            }
-            if self.extents().is_none() {
-                return Ok(got);
-            }
-            let mut gone = false;
-            let Some(buffer) = buffer.get_mut(..got) else {
-                return Err(Errno::IO);
+            let read = if elsewhere.is_empty() {
+                Ok(true)
+            } else {
+                let buffer = buffer.get_mut(..got).ok_or(Errno::IO)?;
+                self.read_elsewhere(&elsewhere, offset, buffer)
             };
-            self.each_part(
-                offset,
-                got as u64,
-                |_, _| Ok(()),
-                |chunk, at, length| {
-                    let from = (at - offset) as usize;
-                    let part = buffer.get_mut(from..from + length as usize);
-                    let part = part.ok_or(Errno::IO)?;
-                    gone |= self.decode(chunk, at, part)?.is_none();
-                    Ok(())
-                },
-            )?;
-            if !gone {
-                return Ok(got);
+            // Chunks may have been encoded meanwhile, or got their bytes back: then neither bytes
+            // nor errors say anything.
+            if self.encoded.version() == version && read != Ok(false) {
+                return read.map(|_| got);
             }
-            // The stripe was given up meanwhile: the copy has its bytes again.
         }
         Err(Errno::AGAIN)
     }
@@ -190,7 +230,7 @@ impl StoreFile for WholeFile {
         };
         let mut at = offset;
         loop {
-            let next = extents.from(at);
+            let next = self.next_elsewhere(Some(&extents), at);
             if let Some(chunk) = next.filter(|chunk| chunk.offset <= at) {
                 if !hole {
                     return Ok(at);
@@ -199,7 +239,7 @@ impl StoreFile for WholeFile {
                 continue;
             }
             let found = match self.bare.seek(at, hole) {
-                // A given-up chunk goes up to the end, where the last hole begins.
+                // Such a chunk goes up to the end, where the last hole begins.
                 Err(Errno::NXIO) if hole && at > offset => Ok(at),
                 other => other,
             };
@@ -207,7 +247,7 @@ impl StoreFile for WholeFile {
                 return found;
             };
             return match found {
-                // What is given up is data, though the copy has a hole there.
+                // What lies elsewhere is data, though the copy may have a hole there.
                 Ok(found) if found < chunk.offset => Ok(found),
                 Ok(_) | Err(Errno::NXIO) if !hole => Ok(chunk.offset),
                 Ok(_) => {
@@ -225,17 +265,25 @@ impl StoreFile for WholeFile {
 }
 
 impl WholeFile {
-    /// Only a resynchronisation writes here without giving the stripe up first, where the base
-    /// and what decodes differ: a base that has rotted. The stripe is what is right.
-    #[expect(clippy::unnecessary_wraps, reason = "the other kind of part can fail")]
+    /// Only a resynchronisation writes here without giving the stripe up first, where copies of an
+    /// encoded chunk differ: something has rotted. The checksums say what is right.
     fn keep_out(&self, chunk: Chunk, at: u64, length: u64) -> Result<()> {
         tracing::warn!(
             store = self.store.0,
             stripe = chunk.stripe.0,
             at,
             length,
-            "what an encoded chunk decodes to and its base differ; the stripe is kept"
+            "copies of an encoded chunk differ; it is made right by its checksums"
         );
-        Ok(())
+        let Some((stripes, _)) = self.encoded.layers() else {
+            return Err(Errno::IO);
+        };
+        match stripes.scrub(chunk.stripe, true) {
+            Ok(_) | Err(StripeError::NoStripe(_)) => Ok(()),
+            Err(error) => {
+                tracing::warn!(%error, "a stripe could not be scrubbed");
+                Err(Errno::IO)
+            }
+        }
     }
 }

@@ -18,6 +18,8 @@ pub(crate) struct Chunk {
     /// The stripe, and its shard in it.
     pub(crate) stripe: StripeId,
     pub(crate) shard: Shard,
+    /// Of a copy: whether it is the home's, which has the bytes, else it has given them up.
+    pub(crate) is_base: bool,
 }
 
 impl Chunk {
@@ -26,15 +28,15 @@ impl Chunk {
     }
 }
 
-/// What one copy of a file has given up, in order.
+/// The encoded chunks of one copy of a file, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extents(Vec<Chunk>);
 
 impl Extents {
-    /// The first that ends after `offset`.
-    pub(crate) fn from(&self, offset: u64) -> Option<Chunk> {
+    /// Those that end after `offset`.
+    pub(crate) fn from(&self, offset: u64) -> impl Iterator<Item = Chunk> {
         let at = self.0.partition_point(|chunk| chunk.end() <= offset);
-        self.0.get(at).copied()
+        self.0.get(at..).unwrap_or_default().iter().copied()
     }
 
     fn insert(&mut self, chunk: Chunk) {
@@ -62,9 +64,18 @@ impl Index {
     pub(crate) fn add(&mut self, stripe: &Stripe) {
         for (object, chunk, copies) in chunks(stripe) {
             self.objects.insert((object, chunk.offset), chunk);
-            for copy in copies {
-                let extents = self.copies.entry(copy.clone()).or_default();
-                Arc::make_mut(extents).insert(chunk);
+            for (copy, is_base) in copies {
+                let extents = self.copies.entry(copy).or_default();
+                Arc::make_mut(extents).insert(Chunk { is_base, ..chunk });
+            }
+        }
+    }
+
+    /// The copies that gave a range up have it again; the bases are still what the stripe holds.
+    pub(crate) fn refill(&mut self, stripe: &Stripe) {
+        for (_, chunk, copies) in chunks(stripe) {
+            for (copy, _) in copies.into_iter().filter(|(_, is_base)| !is_base) {
+                self.drop_extent(copy, chunk);
             }
         }
     }
@@ -72,14 +83,19 @@ impl Index {
     pub(crate) fn remove(&mut self, stripe: &Stripe) {
         for (object, chunk, copies) in chunks(stripe) {
             self.objects.remove(&(object, chunk.offset));
-            for copy in copies {
-                if let Some(extents) = self.copies.get_mut(copy) {
-                    Arc::make_mut(extents).remove(chunk);
-                    if extents.0.is_empty() {
-                        self.copies.remove(copy);
-                    }
-                }
+            for (copy, is_base) in copies {
+                self.drop_extent(copy, Chunk { is_base, ..chunk });
             }
+        }
+    }
+
+    fn drop_extent(&mut self, copy: (StoreIndex, Node), chunk: Chunk) {
+        let std::collections::hash_map::Entry::Occupied(mut entry) = self.copies.entry(copy) else {
+            return;
+        };
+        Arc::make_mut(entry.get_mut()).remove(chunk);
+        if entry.get().0.is_empty() {
+            entry.remove();
         }
     }
 
@@ -99,10 +115,11 @@ impl Index {
     }
 }
 
-type Copies<'a> = &'a [(StoreIndex, Node)];
+/// The copies of a chunk, and whether it is the base.
+type Copies = Vec<((StoreIndex, Node), bool)>;
 
-/// The chunks of a stripe: file, range, and the copies that are given up.
-fn chunks(stripe: &Stripe) -> impl Iterator<Item = (ObjectId, Chunk, Copies<'_>)> {
+/// The chunks of a stripe: file, range, and its copies.
+fn chunks(stripe: &Stripe) -> impl Iterator<Item = (ObjectId, Chunk, Copies)> {
     stripe.layout.shards().filter_map(|(shard, slot)| {
         let base = stripe.base(shard)?;
         let chunk = Chunk {
@@ -110,7 +127,11 @@ fn chunks(stripe: &Stripe) -> impl Iterator<Item = (ObjectId, Chunk, Copies<'_>)
             length: stripe.layout.chunk.get(),
             stripe: stripe.id,
             shard,
+            is_base: false,
         };
-        Some((slot.chunk()?.object, chunk, base.copies.as_slice()))
+        let home = ((slot.store()?, base.node.clone()), true);
+        let others = base.copies.iter().map(|copy| (copy.clone(), false));
+        let copies = std::iter::once(home).chain(others).collect();
+        Some((slot.chunk()?.object, chunk, copies))
     })
 }

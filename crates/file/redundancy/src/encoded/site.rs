@@ -4,6 +4,7 @@ use super::Index;
 use crate::label::StoreIndex;
 use crate::set::SetId;
 use crate::store::{Store, StoreFile};
+use crate::stripes::delayed::LogSite;
 use crate::stripes::{Base, Bases, Site, standing};
 use env::errno::{Errno, ErrorKind};
 use env::{Dir, Disk};
@@ -17,6 +18,8 @@ const SHARDS: &str = "shards";
 const METADATA: &str = "metadata";
 /// Directory of the metadata's journal below a store's own.
 const METADATA_JOURNAL: &str = "metadata-journal";
+/// Directory of the log of differentials below a store's own.
+const DIFFERENTIALS: &str = "differentials";
 /// Attribute of files that have metadata.
 const ATTRIBUTE: &std::ffi::CStr = c"trusted.hfm";
 
@@ -64,6 +67,14 @@ pub(crate) fn open_site(
     Ok((site, open))
 }
 
+/// Where a store has its log of differentials.
+pub(crate) fn log_site(index: StoreIndex, bare: &Arc<dyn Store>) -> env::Result<LogSite> {
+    Ok(LogSite {
+        store: index,
+        dir: bare.part(DIFFERENTIALS)?,
+    })
+}
+
 /// Whether a store has had anything to do with stripes.
 pub(crate) fn has_site(bare: &Arc<dyn Store>) -> env::Result<bool> {
     bare.has_part(METADATA)
@@ -89,7 +100,7 @@ pub(crate) fn index_of(set: SetId, stores: &[(StoreIndex, Arc<dyn Store>)]) -> e
 
 /// Takes away everything that a store has for stripes: what is there is not to be believed.
 pub(crate) fn clear_site(bare: &Arc<dyn Store>) -> env::Result<()> {
-    for name in [SHARDS, METADATA, METADATA_JOURNAL] {
+    for name in [SHARDS, METADATA, METADATA_JOURNAL, DIFFERENTIALS] {
         let part: Arc<dyn Dir> = bare.part(name)?;
         for file in part.list()? {
             part.remove(&file)?;

@@ -114,6 +114,16 @@ impl Share {
     /// 1.
     pub const ALL: Share = Share(WHOLE);
 
+    /// A share from thousandths, at most the whole.
+    pub const fn per_mille(thousandths: u16) -> Share {
+        let millionths = thousandths as u32 * (WHOLE / 1000);
+        if millionths > WHOLE {
+            Share::ALL
+        } else {
+            Share(millionths)
+        }
+    }
+
     /// A share from a fraction, rounded to the nearest millionth.
     ///
     /// # Errors

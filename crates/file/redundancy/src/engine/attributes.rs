@@ -32,6 +32,10 @@ impl Engine {
             mtime: at_present(change.mtime, now),
             ..*change
         };
+        self.set_late_time(inode);
+        if change.mtime.is_some() {
+            inode.take_late_time();
+        }
         self.touch(inode, Entry::Attributes(inode.id), 0xff)?;
         if let Some(size) = change.size {
             if inode.kind != Kind::File {

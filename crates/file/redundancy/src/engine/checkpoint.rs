@@ -22,6 +22,9 @@ impl Engine {
                 self.dir_ops.lock().list.clone(),
             )
         };
+        if let Some(delayed) = self.encoded.delayed() {
+            self.until_it_holds(|| delayed.sync_all())?;
+        }
         let mut synced = false;
         for _ in 0..ATTEMPTS {
             let stores = self.member_stores();

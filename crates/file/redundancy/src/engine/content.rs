@@ -156,7 +156,8 @@ impl Engine {
     }
 
     /// Closes a file's copies; their times are made equal first.
-    pub(crate) fn close_files(&self, inode: &Inode) {
+    pub(crate) fn close_files(&self, inode: &Arc<Inode>) {
+        self.set_late_time(inode);
         if let Some(open) = inode.open_files() {
             self.equal_times(inode, &open);
             inode.set_open_files(None);
@@ -240,15 +241,37 @@ impl Engine {
         Err(Errno::IO)
     }
 
-    /// Writes every copy.
+    /// Writes every copy, and what is encoded to differentials.
     pub(crate) fn write_content(&self, inode: &Arc<Inode>, offset: u64, data: &[u8]) -> Result<()> {
         if let Some(counters) = &self.counters {
             counters.wrote(inode.id, offset, data.len() as u64);
         }
         let _gate = self.begin()?;
-        self.before_change(inode.id, offset, data.len() as u64)?;
+        let end = offset.saturating_add(data.len() as u64);
+        let mut at = offset;
+        let part = |from: u64, to: u64| {
+            let range = (from - offset) as usize..(to - offset) as usize;
+            data.get(range).ok_or(Errno::INVAL)
+        };
+        while at < end {
+            let Some(chunk) = self.encoded_for_write(inode.id, at, end - at) else {
+                return self.write_copies(inode, at, part(at, end)?);
+            };
+            if chunk.offset > at {
+                self.write_copies(inode, at, part(at, chunk.offset)?)?;
+                at = chunk.offset;
+            }
+            let stop = chunk.end().min(end);
+            at = self.write_encoded(inode, chunk, at, part(at, stop)?)?;
+        }
+        Ok(())
+    }
+
+    fn write_copies(&self, inode: &Arc<Inode>, offset: u64, data: &[u8]) -> Result<()> {
         self.touch_range(inode, offset, data.len() as u64)?;
         let open = self.open_copies(inode, true)?;
+        // The file systems below set a later one.
+        inode.take_late_time();
         let _range = inode.write_range(offset, data.len() as u64);
         self.change_copies(inode, &open, offset, data.len() as u64, |file| {
             file.write_at(offset, data)
@@ -313,6 +336,9 @@ impl Engine {
         if inode.kind != Kind::File {
             return Ok(());
         }
+        if !data_only {
+            self.set_late_time(inode);
+        }
         let open = self.open_copies(inode, true)?;
         if !data_only && inode.has_seen_times() {
             self.equal_times(inode, &open);
@@ -323,6 +349,7 @@ impl Engine {
             file.start_sync();
         }
         self.sync_dir_ops()?;
+        self.sync_differentials(inode)?;
         self.on_all(&copies, |_, file| file.sync(data_only))
     }
 

@@ -5,21 +5,37 @@
 
 use super::Engine;
 use crate::encoded;
-use crate::encoding::{ChunkBytes, StripeId};
+use crate::encoding::{ChunkBytes, Share, StripeId};
 use crate::journal::Failed;
 use crate::journal::dirty::{Entry, Place, regions};
 use crate::label::{ObjectId, StoreIndex, StoreMask};
 use crate::store::{Node, Store, StoreFile};
-use crate::stripes::{Base, Layout, Recovered, Slot, Stripe, StripeError, Stripes};
+use crate::stripes::delayed::{self, Delayed, Found, MergeReport};
+use crate::stripes::{Base, Layout, PAGE_BYTES, Recovered, Slot, Stripe, StripeError, Stripes};
 use env::errno::{Errno, Fault, fault};
-use mount::{AllocateFlags, Result};
+use mount::AllocateFlags;
 use parity::{Geometry, Shard};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
+type Result<T, E = Errno> = core::result::Result<T, E>;
+
 /// Bytes that are read and written at once where copies get their bytes again.
 const RUN_BYTES: u64 = 256 << 10;
+
+/// Pages that are merged before somebody who waits for the stripes has his turn.
+const MERGE_PAGES: usize = 240;
+
+/// B where nothing is said: 0.5 % of the capacity (\[F\] section 5.3).
+const DIFFERENTIAL_SHARE: Share = Share::per_mille(5);
+
+/// Differential pages that are always let be: 4 MiB.
+const DIFFERENTIAL_PAGES_MIN: u64 = 1024;
+
+/// Most differential pages, however large the stores: 1 GiB of them, known in about 50 MiB of
+/// memory.
+const DIFFERENTIAL_PAGES_MAX: u64 = 1 << 18;
 
 /// A chunk of a file that has copies, with all of these.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -82,6 +98,38 @@ impl NewStripe {
     }
 }
 
+/// Why a base did not get what is in differentials.
+enum FillError {
+    Store(Errno),
+    Stripe(StripeError),
+}
+
+impl From<StripeError> for FillError {
+    fn from(error: StripeError) -> FillError {
+        FillError::Stripe(error)
+    }
+}
+
+/// Writes what is in differentials of a chunk into its base, durably.
+fn fill_base(
+    delayed: &Delayed,
+    stripe: &Stripe,
+    shard: Shard,
+    base: &Base,
+    bare: &Arc<dyn Store>,
+) -> Result<(), FillError> {
+    let mut file = None;
+    delayed.each_run(stripe.id, shard, |at, bytes| {
+        if file.is_none() {
+            file = Some(bare.open(&base.node, true).map_err(FillError::Store)?);
+        }
+        let file = file.as_ref().ok_or(FillError::Store(Errno::IO))?;
+        let written = file.write_at(base.offset + at, bytes);
+        written.map_err(FillError::Store)
+    })?;
+    file.map_or(Ok(()), |file| file.sync(true).map_err(FillError::Store))
+}
+
 impl Engine {
     /// Opens the stripes of the members, where the set encodes or has encoded. Stripes that stand
     /// in part are given up.
@@ -109,9 +157,27 @@ impl Engine {
                 }
             }
             let random = env::Rng::new(self.random());
-            match Stripes::open(self.set, sites, random) {
-                Ok((stripes, report)) => {
-                    self.encoded.set_stripes(stripes);
+            let (stripes, report) = match Stripes::open(self.set, sites, random) {
+                Ok((stripes, report)) => (Arc::new(stripes), report),
+                Err(error) => {
+                    self.fence_of(&error)?;
+                    continue;
+                }
+            };
+            let mut logs = Vec::new();
+            for (index, bare) in self.bare_members() {
+                match encoded::log_site(index, &bare) {
+                    Ok(log) => logs.push(log),
+                    Err(errno) => {
+                        self.fence_for(index, errno)?;
+                        continue 'again;
+                    }
+                }
+            }
+            match Delayed::open(stripes.clone(), logs, self.differential_options()) {
+                Ok((delayed, found)) => {
+                    self.encoded.set_layers(stripes, Arc::new(delayed));
+                    self.finish_given_up(&found)?;
                     self.give_up_incomplete(&report)?;
                     return Ok(());
                 }
@@ -139,14 +205,21 @@ impl Engine {
     }
 
     /// Fences the store that a stripe's error names.
-    fn fence_of(&self, error: &StripeError) -> Result<()> {
+    pub(crate) fn fence_of(&self, error: &StripeError) -> Result<()> {
         tracing::warn!(%error, "a stripe met an error");
+        let fence = |store, errno| {
+            if !self.members().has(store) {
+                // It is being brought up to date, and must not join without this.
+                self.encoded.forget(store);
+            }
+            self.fence_for(store, errno)
+        };
         match error {
             StripeError::Left(stores) => stores
                 .iter()
-                .try_for_each(|store| self.fence_for(store, Errno::UCLEAN)),
+                .try_for_each(|store| fence(store, Errno::UCLEAN)),
             error => match error.failed() {
-                Some(store) => self.fence_for(store, Errno::IO),
+                Some(store) => fence(store, error.errno().unwrap_or(Errno::IO)),
                 None => Err(Errno::IO),
             },
         }
@@ -173,29 +246,169 @@ impl Engine {
     /// copy of it is there: the stripe stands.
     pub(crate) fn restore_copies(&self, id: StripeId) -> Result<()> {
         let _one = self.encoded.changing.lock();
-        let Some(stripes) = self.encoded.stripes() else {
+        let Some((stripes, delayed)) = self.encoded.layers() else {
             return Ok(());
         };
-        let Ok(stripe) = stripes.get(id) else {
+        let (Ok(stripe), Ok(written)) = (stripes.get(id), delayed.close_stripe(id)) else {
             return Ok(());
         };
         for (shard, slot) in stripe.layout.shards() {
-            if let (Some(chunk), Some(home), Some(base)) =
+            let (Some(chunk), Some(home), Some(base)) =
                 (slot.chunk(), slot.store(), stripe.base(shard))
-            {
-                self.fill_copies(&stripes, &stripe, shard, (chunk.object, home), base)?;
+            else {
+                continue;
+            };
+            let filled = self.fill_copies(
+                (&stripes, &delayed),
+                &stripe,
+                shard,
+                (chunk.object, home),
+                base,
+            );
+            if let Err(errno) = filled {
+                delayed.reopen_stripe(id);
+                return Err(errno);
             }
         }
-        self.encoded.remove(&stripe);
-        match stripes.remove(id) {
-            Ok(()) => Ok(()),
-            Err(error) => self.fence_of(&error),
+        if written {
+            // A base that has changed no longer decodes the others: a start after a crash must
+            // know that they need not be decoded any more.
+            self.until_it_holds(|| delayed.note_given_up(id))?;
+        }
+        self.encoded.refill(&stripe);
+        self.finish_give_up((&stripes, &delayed), &stripe)
+    }
+
+    /// Does something of which every store that fails is fenced, until the others have done it.
+    pub(crate) fn until_it_holds(
+        &self,
+        mut act: impl FnMut() -> Result<(), StripeError>,
+    ) -> Result<()> {
+        for _ in 0..=self.slots.len() {
+            match act() {
+                Ok(()) => return Ok(()),
+                Err(error) => self.fence_of(&error)?,
+            }
+        }
+        Err(Errno::IO)
+    }
+
+    /// Ends the giving up of a stripe whose copies have their bytes: what is in differentials goes
+    /// into the bases, the stripe and then the differentials go.
+    fn finish_give_up(
+        &self,
+        (stripes, delayed): (&Stripes, &Delayed),
+        stripe: &Stripe,
+    ) -> Result<()> {
+        for (shard, slot) in stripe.layout.shards() {
+            let (Some(home), Some(base)) = (slot.store(), stripe.base(shard)) else {
+                continue;
+            };
+            let bare = self.encoded.bare(home);
+            let Some(bare) = bare.filter(|_| self.members().has(home)) else {
+                // It gets the bytes from the copies when it is back.
+                continue;
+            };
+            match fill_base(delayed, stripe, shard, base, &bare) {
+                // The file is gone.
+                Ok(()) | Err(FillError::Store(Errno::STALE | Errno::NOENT)) => {}
+                Err(FillError::Store(errno)) => self.fence_for(home, errno)?,
+                Err(FillError::Stripe(error)) => {
+                    tracing::warn!(%error, "a base cannot be completed; its copies are whole");
+                    self.fence_for(home, Errno::UCLEAN)?;
+                }
+            }
+        }
+        if let Err(error) = stripes.remove(stripe.id) {
+            self.fence_of(&error)?;
+        }
+        self.until_it_holds(|| delayed.forget(stripe.id))?;
+        self.encoded.remove(stripe);
+        Ok(())
+    }
+
+    /// Goes on with what a crash has cut.
+    fn finish_given_up(&self, found: &Found) -> Result<()> {
+        let Some((stripes, delayed)) = self.encoded.layers() else {
+            return Ok(());
+        };
+        for id in &found.given_up {
+            match stripes.get(*id) {
+                Ok(stripe) => self.finish_give_up((&stripes, &delayed), &stripe)?,
+                // Its bases had everything before it went.
+                Err(_) => self.until_it_holds(|| delayed.forget(*id))?,
+            }
+        }
+        for id in &found.unknown {
+            tracing::error!(
+                stripe = id.0,
+                "writes to a stripe are there and its shards are not; they are kept"
+            );
+        }
+        Ok(())
+    }
+
+    /// Merges differential pages into bases and parity: what is above the limit, or where `all`
+    /// everything that can be merged.
+    ///
+    /// # Errors
+    /// Fewer stores are left than the set can do with.
+    pub fn merge_differentials(&self, all: bool) -> Result<MergeReport> {
+        let mut total = MergeReport::default();
+        let Some((stripes, delayed)) = self.encoded.layers() else {
+            return Ok(total);
+        };
+        let ids = stripes.all().into_iter().map(|stripe| Some(stripe.id));
+        let steps: Vec<_> = if all { ids.collect() } else { vec![None] };
+        for step in steps {
+            let merged = {
+                let _one = self.encoded.changing.lock();
+                match step {
+                    Some(id) => delayed.merge_stripe(id),
+                    None => delayed.merge_some(MERGE_PAGES),
+                }
+            };
+            match merged {
+                Ok(report) => {
+                    for id in &report.stuck {
+                        if let Err(error) = stripes.scrub(*id, true) {
+                            tracing::warn!(%error, "a damaged stripe could not be scrubbed");
+                        }
+                    }
+                    total.merged += report.merged;
+                    total.again += report.again;
+                    total.waiting += report.waiting;
+                    total.stuck.extend(report.stuck);
+                }
+                Err(error) => self.fence_of(&error)?,
+            }
+        }
+        Ok(total)
+    }
+
+    /// How differentials are kept on the stores as they are.
+    fn differential_options(&self) -> delayed::Options {
+        let bare = self.bare_members();
+        let spaces = bare.iter().filter_map(|(_, store)| store.space().ok());
+        let bytes: u64 = spaces.map(|space| space.total_bytes).sum();
+        let share = self.options.encoding.map(|encoding| encoding.differential);
+        let share = share.unwrap_or(DIFFERENTIAL_SHARE);
+        let pages = if share == Share::NONE {
+            0
+        } else {
+            let pages = share.of(bytes) / PAGE_BYTES as u64;
+            pages.clamp(DIFFERENTIAL_PAGES_MIN, DIFFERENTIAL_PAGES_MAX)
+        };
+        let devices: BTreeSet<u64> = bare.iter().map(|(_, store)| store.device()).collect();
+        delayed::Options {
+            parallel: self.options.background && devices.len() > 1,
+            ..delayed::Options::new(pages)
         }
     }
 
     fn fill_copies(
         &self,
-        stripes: &Stripes,
+        layers: (&Stripes, &Delayed),
         stripe: &Stripe,
         shard: Shard,
         (object, home): (ObjectId, StoreIndex),
@@ -225,7 +438,7 @@ impl Engine {
                 continue;
             };
             let filled = bare.open(node, true).and_then(|file| {
-                self.fill(stripes, stripe, shard, (home, base), &*file)?;
+                self.fill(layers, stripe, shard, (home, base), &*file)?;
                 file.sync(true)
             });
             match filled {
@@ -244,7 +457,7 @@ impl Engine {
     /// Writes what a chunk is into one copy.
     fn fill(
         &self,
-        stripes: &Stripes,
+        (stripes, delayed): (&Stripes, &Delayed),
         stripe: &Stripe,
         shard: Shard,
         (home, base): (StoreIndex, &Base),
@@ -253,19 +466,27 @@ impl Engine {
         let length = stripe.layout.chunk.get();
         let mut buffer = vec![0; length.min(RUN_BYTES) as usize];
         let mut at = 0;
+        let mut unread = |at: u64, bytes: &mut [u8]| {
+            let Err(error) = stripes.read(stripe.id, shard, at, bytes) else {
+                return Ok(());
+            };
+            // What is left of the stripe does not say what is right. The file itself does, as
+            // it did before it was encoded.
+            tracing::warn!(%error, "a chunk is taken from its home as it is");
+            let bare = self.encoded.bare(home).filter(|_| self.members().has(home));
+            let own = bare.and_then(|bare| bare.open(&base.node, false).ok());
+            match own.map(|own| own.read_at(base.offset + at, bytes)) {
+                Some(Ok(got)) if got == bytes.len() => Ok(()),
+                _ => Err(error),
+            }
+        };
         while at < length {
             let part = (length - at).min(RUN_BYTES);
             let buffer = &mut buffer[..part as usize];
-            if let Err(error) = stripes.read(stripe.id, shard, at, buffer) {
-                // What is left of the stripe does not say what is right. The file itself does, as
-                // it did before it was encoded.
-                tracing::warn!(%error, "a chunk is taken from its home as it is");
-                let bare = self.encoded.bare(home).filter(|_| self.members().has(home));
-                let own = bare.ok_or(Errno::NODATA)?.open(&base.node, false);
-                let read = own.and_then(|own| own.read_at(base.offset + at, buffer));
-                if read != Ok(buffer.len()) {
-                    return Err(Errno::NODATA);
-                }
+            let read = delayed.read_over(stripe.id, shard, (at, &mut *buffer), &mut unread);
+            if let Err(error) = read {
+                tracing::warn!(%error, "a chunk cannot be given its copies back");
+                return Err(Errno::NODATA);
             }
             let zeros = buffer.iter().all(|byte| *byte == 0);
             let punch = AllocateFlags::PUNCH_HOLE | AllocateFlags::KEEP_SIZE;
@@ -438,6 +659,14 @@ impl Engine {
         }
     }
 
+    /// Whether a store has its part in the stripes, where there are any.
+    pub(crate) fn takes_part(&self, index: StoreIndex) -> bool {
+        let layers = self.encoded.layers();
+        layers.is_none_or(|(stripes, delayed)| {
+            stripes.present().has(index) && delayed.present().has(index)
+        })
+    }
+
     /// A store that comes back takes its part in the stripes again; where nothing on it is to be
     /// believed, the stripes that had a part there are given up first.
     pub(crate) fn join_stripes(
@@ -446,10 +675,11 @@ impl Engine {
         bare: &Arc<dyn Store>,
         doubtful: bool,
     ) -> Result<()> {
-        let Some(stripes) = self.encoded.stripes() else {
+        let Some((stripes, delayed)) = self.encoded.layers() else {
             return Ok(());
         };
         stripes.leave(index);
+        delayed.leave(index);
         if doubtful {
             self.give_up_shards_of(index, bare)?;
         }
@@ -461,10 +691,19 @@ impl Engine {
             other => other,
         };
         let (site, notes) = opened?;
-        let report = stripes.join(site, notes).map_err(|error| {
+        let refuse = |error: StripeError| {
             tracing::warn!(store = index.0, %error, "a store cannot take its part in stripes");
-            Errno::IO
-        })?;
+            error.errno().unwrap_or(Errno::IO)
+        };
+        let report = stripes.join(site, notes).map_err(refuse)?;
+        {
+            let _one = self.encoded.changing.lock();
+            let log = encoded::log_site(index, bare)?;
+            let found = delayed.join(log).map_err(refuse)?;
+            if found.lost > 0 {
+                tracing::error!(pages = found.lost, "differential pages are on no store");
+            }
+        }
         let _gate = self.gate.read();
         self.give_up_incomplete(&report)
     }

@@ -86,6 +86,10 @@ impl Engine {
         inode.set_hint(dir, name);
         inode.see_times();
         inode.set_node(index, found.node);
+        if self.set_late_time(&inode) {
+            let attr = self.attr_of(&inode)?;
+            return Ok(Some((inode, attr)));
+        }
         if decider == index {
             return Ok(Some((inode, found.attr)));
         }
@@ -125,6 +129,7 @@ impl Engine {
 
     /// Attributes of `inode` from the store that decides, or the next one where that fails.
     pub(crate) fn attr_of(&self, inode: &Arc<Inode>) -> Result<Attr> {
+        self.set_late_time(inode);
         for _ in 0..=self.slots.len() {
             let copies = self.copies_of(inode);
             let index = *copies.first().ok_or(Errno::IO)?;

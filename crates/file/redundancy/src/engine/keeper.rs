@@ -123,6 +123,7 @@ pub(crate) fn start(engine: &Arc<Engine>) {
     spawn("resync", |engine, _| engine.try_returns());
     if engine.encoded.stripes().is_some() {
         spawn("encode", Engine::keep_encoding);
+        spawn("merge", |engine, _| engine.keep_merging());
     }
 }
 
@@ -215,6 +216,20 @@ impl Engine {
             Err(errno) => tracing::info!(%errno, "a round of encoding was left off"),
         }
         *last = Instant::now();
+    }
+
+    /// Merges differential pages while there are more than may stay.
+    fn keep_merging(&self) {
+        while !self.keeper.stopped() {
+            match self.merge_differentials(false) {
+                Ok(report) if report.merged > 0 => {}
+                Ok(_) => return,
+                Err(errno) => {
+                    tracing::warn!(%errno, "differential pages could not be merged; it is tried again");
+                    return;
+                }
+            }
+        }
     }
 
     /// Looks whether the members are still where they were, and how full.
@@ -472,7 +487,14 @@ impl Engine {
             compare_all.store(true, Ordering::Release);
             return Err(Errno::AGAIN);
         }
-        self.join(index, store)?;
+        {
+            // No merge fails it meanwhile.
+            let _one = self.encoded.changing.lock();
+            if !self.takes_part(index) {
+                return Err(Errno::IO);
+            }
+            self.join(index, store)?;
+        }
         compare_all.store(false, Ordering::Release);
         nameless.adopt(index);
         self.audit_stripes()
@@ -560,6 +582,11 @@ impl Engine {
             self.close_files(&inode);
         }
         self.checkpoint()?;
+        if let Some(delayed) = self.encoded.delayed()
+            && let Err(error) = delayed.close()
+        {
+            self.fence_of(&error)?;
+        }
         // A copy of a store that was made while the set ran ends, with this one, two checkpoints
         // before the others: it cannot be taken for the store (`open::journals`).
         self.checkpoint()

@@ -103,6 +103,13 @@ impl Engine {
             status.freed_bytes += given_up;
             status.parity_bytes += chunk * u64::from(layout.geometry.parity());
         }
+        if let Some(delayed) = self.encoded.delayed() {
+            let differential = delayed.status();
+            let page = crate::stripes::PAGE_BYTES as u64;
+            status.differential_bytes = differential.pages * page;
+            status.differential_limit_bytes = differential.limit_pages * page;
+            status.differential_log_bytes = differential.logs.values().map(|log| log.0).sum();
+        }
         if let Some(encoding) = &self.options.encoding {
             let geometry = encoding.geometry;
             status.code = format!("{}+{}", geometry.data(), geometry.parity());

@@ -28,6 +28,7 @@
 //! this has to find; flipped bytes; kill -9 on a real file system.
 
 mod chunk;
+mod give_up;
 pub mod inspect;
 mod journal;
 mod merge;
@@ -45,6 +46,7 @@ use crate::encoding::{DifferentialPages, StripeId};
 use crate::label::{StoreIndex, StoreMask};
 use chunk::{Chunk, ChunkState, PageKey, Piece, Pieces, is_whole, put, runs};
 use env::Dir;
+use env::errno::Errno;
 use journal::{Journal, Place, Ticket};
 use parity::Shard;
 use parking_lot::{Mutex, RwLock};
@@ -141,9 +143,9 @@ impl Delayed {
     /// kill -9, after [`Delayed::sync`] a power cut.
     ///
     /// # Errors
-    /// [`StripeError::NoStripe`]; [`StripeError::Away`] where no store that is to have it is
-    /// there. Where a store failed: the others have it and reads give it; the caller tells by
-    /// [`Delayed::leave`], and may write again.
+    /// [`StripeError::NoStripe`], also while it is being given up; [`StripeError::NotWritten`] where
+    /// no store took it. Where a store failed: the others have it and reads give it; the caller
+    /// tells by [`Delayed::leave`], and may write again.
     pub fn write(&self, id: StripeId, shard: Shard, offset: u64, bytes: &[u8]) -> Result<()> {
         let chunk = self.chunk(id, shard)?;
         let end = offset.checked_add(bytes.len() as u64);
@@ -224,9 +226,13 @@ impl Delayed {
         if places.is_empty() {
             // Nobody has it, so nobody lacks it.
             state.holds = before;
-            let store = chunk.copies.first().copied().unwrap_or(StoreIndex(0));
-            return Err(failed.unwrap_or(StripeError::Away(store)));
+            return Err(StripeError::NotWritten {
+                stripe: chunk.stripe,
+                shard: chunk.shard,
+                errno: failed.and_then(|e| e.errno()).unwrap_or(Errno::IO),
+            });
         }
+        state.written = true;
         for (part, sum) in span.parts().zip(sums) {
             let piece = Piece {
                 sequence,
@@ -286,12 +292,10 @@ impl Delayed {
         pieces: &[Piece],
         page_bytes: &mut [u8],
     ) -> Result<()> {
-        if !is_whole(pieces) {
-            let offset = u64::from(page) * PAGE_BYTES as u64;
-            self.stripes
-                .read(chunk.stripe, chunk.shard, offset, page_bytes)?;
-        }
-        chunk.overlay(page, pieces, page_bytes)
+        let mut base = |offset: u64, bytes: &mut [u8]| {
+            self.stripes.read(chunk.stripe, chunk.shard, offset, bytes)
+        };
+        compose_over(chunk, page, pieces, page_bytes, &mut base)
     }
 
     /// Reads from a data shard: differential pages where there are any, else its base.
@@ -300,9 +304,26 @@ impl Delayed {
     /// As [`Stripes::read`]; [`StripeError::Lost`] where no copy of a differential page can be
     /// read right.
     pub fn read(&self, id: StripeId, shard: Shard, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let mut base = |offset: u64, bytes: &mut [u8]| self.stripes.read(id, shard, offset, bytes);
+        self.read_over(id, shard, (offset, buffer), &mut base)
+    }
+
+    /// As [`Delayed::read`], with the base's bytes from the caller, who is given the place in the
+    /// shard and what to fill. No merge of the shard ends meanwhile, so it may be read in place.
+    ///
+    /// # Errors
+    /// Those of `base`; [`StripeError::Lost`] where no copy of a differential page can be read
+    /// right.
+    pub fn read_over(
+        &self,
+        id: StripeId,
+        shard: Shard,
+        (offset, buffer): (u64, &mut [u8]),
+        base: &mut dyn FnMut(u64, &mut [u8]) -> Result<()>,
+    ) -> Result<()> {
         let chunk = self.chunks.read().get(&(id, shard.0)).cloned();
         let Some(chunk) = chunk else {
-            return self.stripes.read(id, shard, offset, buffer);
+            return base(offset, buffer);
         };
         let end = offset.checked_add(buffer.len() as u64);
         let Some(end) = end.filter(|end| *end <= chunk.bytes) else {
@@ -323,24 +344,34 @@ impl Delayed {
                     to += 1;
                 }
                 let to = end.min(u64::from(to) * page_bytes);
-                self.stripes
-                    .read(id, shard, at, &mut buffer[range(at, to)])?;
+                base(at, &mut buffer[range(at, to)])?;
                 at = to;
                 continue;
             };
             let to = end.min((u64::from(page) + 1) * page_bytes);
             let into = &mut buffer[range(at, to)];
             if into.len() == PAGE_BYTES {
-                self.compose(&chunk, page, pieces, into)?;
+                compose_over(&chunk, page, pieces, into, base)?;
             } else {
                 let mut whole = [0; PAGE_BYTES];
-                self.compose(&chunk, page, pieces, &mut whole)?;
+                compose_over(&chunk, page, pieces, &mut whole, base)?;
                 let from = (at % page_bytes) as usize;
                 into.copy_from_slice(&whole[from..from + into.len()]);
             }
             at = to;
         }
         Ok(())
+    }
+
+    /// Whether nothing of a data shard is in differentials: its base is what it is.
+    pub fn is_plain(&self, id: StripeId, shard: Shard) -> bool {
+        let chunk = self.chunks.read().get(&(id, shard.0)).cloned();
+        chunk.is_none_or(|chunk| chunk.state.read().pages.is_empty())
+    }
+
+    /// Whether there are no differential pages at all.
+    pub fn is_empty(&self) -> bool {
+        self.pages.lock().is_empty()
     }
 
     /// Makes all writes to a data shard that were answered durable, on every copy that is there.
@@ -386,6 +417,23 @@ impl Delayed {
         synced.into_iter().try_for_each(|(_, answer)| answer)
     }
 
+    /// Makes all writes that were answered durable, on every copy that is there.
+    ///
+    /// # Errors
+    /// A store failed: it is to leave. The others were synced.
+    pub fn sync_all(&self) -> Result<()> {
+        let journals: Vec<(StoreIndex, Arc<Journal>)> = {
+            let journals = self.journals.read();
+            let all = journals.iter();
+            all.map(|(store, journal)| (*store, journal.clone()))
+                .collect()
+        };
+        let synced = crate::fanout::fanout(&journals, self.options.parallel, |_, journal| {
+            journal.sync_all()
+        });
+        synced.into_iter().try_for_each(|(_, answer)| answer)
+    }
+
     /// Makes everything durable, and says so in the logs, so that the next start need not look at
     /// the bytes.
     ///
@@ -397,46 +445,6 @@ impl Delayed {
             let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
             journal.mark(sequence)
         })
-    }
-
-    /// A stripe is given up: its differentials are not wanted any more. The caller has durably
-    /// what it needs of them. Also for stripes that [`Found::unknown`] names.
-    ///
-    /// # Errors
-    /// A store failed; the others know of it.
-    pub fn forget(&self, id: StripeId) -> Result<()> {
-        let gone: Vec<Arc<Chunk>> = {
-            let mut chunks = self.chunks.write();
-            let shards: Vec<u8> = chunks.keys().filter(|k| k.0 == id).map(|k| k.1).collect();
-            let gone = shards
-                .iter()
-                .filter_map(|shard| chunks.remove(&(id, *shard)));
-            gone.collect()
-        };
-        let mut stores = StoreMask::default();
-        for chunk in &gone {
-            stores = chunk.copies.iter().copied().fold(stores, StoreMask::with);
-            let mut state = chunk.state.write();
-            state.gone = true;
-            let mut pages = self.pages.lock();
-            for (page, _) in state.pages.drain() {
-                pages.forget(chunk.key(page));
-            }
-        }
-        if let Some(places) = self.orphans.lock().remove(&id) {
-            let of = places.iter().map(Place::store);
-            stores = of.fold(stores, StoreMask::with);
-        }
-        let journals = self.journals.read().clone();
-        let mut first = Ok(());
-        for (store, journal) in journals {
-            if stores.has(store) {
-                let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
-                let noted = journal.append_plain(sequence, Content::Forget(id));
-                first = first.and(noted.and_then(|(_, ticket)| journal.sync(ticket)));
-            }
-        }
-        first
     }
 
     /// A store is gone: nothing is asked of it until it joins again.
@@ -490,7 +498,7 @@ impl Delayed {
     }
 
     /// Stores whose logs are in use.
-    fn present(&self) -> StoreMask {
+    pub fn present(&self) -> StoreMask {
         let journals = self.journals.read();
         let stores = journals.keys().copied();
         stores.fold(StoreMask::default(), StoreMask::with)
@@ -503,6 +511,20 @@ impl Delayed {
             .cloned()
             .ok_or(StripeError::Away(store))
     }
+}
+
+/// What a page is: the base, which `base` reads by the place in the shard, and its pieces over it.
+fn compose_over(
+    chunk: &Chunk,
+    page: u32,
+    pieces: &[Piece],
+    page_bytes: &mut [u8],
+    base: &mut dyn FnMut(u64, &mut [u8]) -> Result<()>,
+) -> Result<()> {
+    if !is_whole(pieces) {
+        base(u64::from(page) * PAGE_BYTES as u64, page_bytes)?;
+    }
+    chunk.overlay(page, pieces, page_bytes)
 }
 
 #[cfg(test)]

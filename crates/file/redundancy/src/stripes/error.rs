@@ -104,6 +104,16 @@ pub enum StripeError {
         /// The page in it.
         page: u32,
     },
+    /// No store took a write: nothing of it is anywhere.
+    #[error("no store could write to stripe {:#x}, {shard}: {errno}", stripe.0)]
+    NotWritten {
+        /// The stripe.
+        stripe: StripeId,
+        /// The shard.
+        shard: Shard,
+        /// What the first answered.
+        errno: Errno,
+    },
     /// A log of differentials lacks what was durable in it, and no other store can say what.
     #[error(
         "store {}: its log of differentials is damaged at byte {offset} of segment {segment}, and \
@@ -144,6 +154,14 @@ impl StripeError {
             store,
             doing,
             source: Box::new(source),
+        }
+    }
+
+    /// What the medium answered, where that is known.
+    pub fn errno(&self) -> Option<Errno> {
+        match self {
+            StripeError::Io { errno, .. } | StripeError::NotWritten { errno, .. } => Some(*errno),
+            _ => None,
         }
     }
 

@@ -135,6 +135,12 @@ impl Running for Started {
     fn encode(&self) -> Result<()> {
         self.0.encode_round().map(|_| ()).context("a round")
     }
+    fn merge(&self) -> Result<()> {
+        self.0
+            .merge_differentials(true)
+            .map(|_| ())
+            .context("a merge")
+    }
     fn whole(&self, index: usize, store: &Arc<SimStore>) -> Arc<dyn Store> {
         let whole = self.0.whole_stores();
         let mut found = whole.into_iter().filter(|(s, _)| usize::from(s.0) == index);

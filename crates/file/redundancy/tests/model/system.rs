@@ -40,6 +40,10 @@ pub(crate) trait Running {
     fn encode(&self) -> Result<()> {
         Ok(())
     }
+    /// Merges what was written to it since.
+    fn merge(&self) -> Result<()> {
+        Ok(())
+    }
     /// A store with whole copies, where some were given up.
     fn whole(&self, index: usize, store: &Arc<SimStore>) -> Arc<dyn Store> {
         let _ = index;

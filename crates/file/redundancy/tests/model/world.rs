@@ -173,7 +173,7 @@ impl<'a> World<'a> {
         let ailing = self.trouble.is_some();
         let loses = self.system.tolerates_loss();
         let floor = self.tree.moment();
-        let events = if self.system.encodes() { 21 } else { 16 };
+        let events = if self.system.encodes() { 23 } else { 16 };
         match rng.below(if loses { events } else { 8 }) {
             0 => {
                 self.note("power cut");
@@ -265,7 +265,8 @@ impl<'a> World<'a> {
             }
             11 | 12 if ailing => self.mend(rng),
             13 | 14 => self.catch_up(rng),
-            16.. => self.encode(rng),
+            16..=20 => self.encode(rng),
+            21.. => self.merge(rng),
             _ => Ok(()),
         }
     }
@@ -285,6 +286,17 @@ impl<'a> World<'a> {
             return self.end(floor, rng);
         }
         result.context("encode")
+    }
+
+    /// What was written to encoded chunks goes into bases and parity.
+    fn merge(&mut self, rng: &mut Rng) -> Result<()> {
+        self.note("merge");
+        let floor = self.tree.moment();
+        let result = self.running()?.merge();
+        if self.power.is_off() {
+            return self.end(floor, rng);
+        }
+        result.context("merge")
     }
 
     /// The ailing store comes back, or an empty one does.

@@ -91,8 +91,12 @@ pub(super) struct ChunkState {
     pub(super) pages: HashMap<u32, Pieces>,
     /// The last record of it in each log.
     pub(super) tickets: SmallVec<[(StoreIndex, Ticket); 3]>,
-    /// The stripe was given up.
+    /// The logs have had records of it: they have to be told when it goes.
+    pub(super) written: bool,
+    /// The stripe is being given up, or was: nothing is written any more.
     pub(super) gone: bool,
+    /// Its pages are on their way into the base; how far is not known.
+    pub(super) in_base: bool,
 }
 
 impl ChunkState {

@@ -41,6 +41,9 @@ pub fn segment(bytes: &[u8], length: u64) -> Result<Vec<Field>, Corruption> {
         let more = seen.shards.len() - SHOWN_MAX;
         fields.push(field("and of", format!("{more} shards more")));
     }
+    for stripe in &seen.given_up {
+        fields.push(field("being given up", format!("stripe {stripe:#x}")));
+    }
     for stripe in &seen.forgotten {
         fields.push(field("given up", format!("stripe {stripe:#x}")));
     }
@@ -86,6 +89,7 @@ struct Seen {
     first: Option<u64>,
     last: Option<u64>,
     shards: BTreeMap<(u64, u8), u64>,
+    given_up: Vec<u64>,
     forgotten: Vec<u64>,
     void: u64,
     /// Where a record begins that lacks bytes.
@@ -128,6 +132,7 @@ impl Seen {
                     }
                 }
             }
+            Content::GiveUp(stripe) => self.given_up.push(stripe.0.get()),
             Content::Forget(stripe) => self.forgotten.push(stripe.0.get()),
             Content::Void(bytes) => self.void += u64::from(bytes),
             Content::Mark => {}
@@ -269,6 +274,7 @@ mod tests {
             ("header", hex(&header.encode()[..68])),
             ("Write", hex(&write().1[..63])),
             ("Forget", hex(&plain(Content::Forget(stripe())))),
+            ("GiveUp", hex(&plain(Content::GiveUp(stripe())))),
             ("Void", hex(&plain(Content::Void(128)))),
             ("Mark", hex(&plain(Content::Mark))),
         ]

@@ -98,6 +98,9 @@ impl Span {
 pub(super) enum Content {
     /// Bytes of a shard follow.
     Write(Span),
+    /// The stripe is being given up: every copy of its chunks has its bytes, earlier writes to it
+    /// are on their way into the bases.
+    GiveUp(StripeId),
     /// The stripe was given up: earlier writes to it do not count.
     Forget(StripeId),
     /// Nothing, for so many bytes, this record's own among them.
@@ -138,6 +141,7 @@ const WRITE: u8 = 1;
 const FORGET: u8 = 2;
 const VOID: u8 = 3;
 const MARK: u8 = 4;
+const GIVE_UP: u8 = 5;
 
 impl Content {
     /// Bytes of the head, the checksums included.
@@ -180,6 +184,7 @@ impl Head {
                 let Span { stripe, shard, .. } = span;
                 (WRITE, stripe.0.get(), shard.0, span.offset, span.length)
             }
+            Content::GiveUp(stripe) => (GIVE_UP, stripe.0.get(), 0, 0, 0),
             Content::Forget(stripe) => (FORGET, stripe.0.get(), 0, 0, 0),
             Content::Void(bytes) => (VOID, 0, 0, 0, bytes),
             Content::Mark => (MARK, 0, 0, 0, 0),
@@ -274,7 +279,7 @@ impl Raw {
         let stripe = NonZeroU64::new(self.stripe.get()).map(StripeId);
         let zeros = match self.kind {
             WRITE => true,
-            FORGET => (offset, length, self.shard) == (0, 0, 0),
+            FORGET | GIVE_UP => (offset, length, self.shard) == (0, 0, 0),
             VOID => (offset, self.shard, stripe) == (0, 0, None),
             _ => (offset, length, self.shard, stripe) == (0, 0, 0, None),
         };
@@ -295,6 +300,7 @@ impl Raw {
                     length,
                 }))
             }
+            (GIVE_UP, Some(stripe)) => Ok(Content::GiveUp(stripe)),
             (FORGET, Some(stripe)) => Ok(Content::Forget(stripe)),
             (VOID, None) if length > 0 && length.is_multiple_of(ALIGNMENT) => {
                 Ok(Content::Void(length))

@@ -20,8 +20,11 @@ pub struct Found {
     pub pages: u64,
     /// Pages whose copies differed and were made equal.
     pub mended: u64,
-    /// Stripes that do not stand and have differentials that were not forgotten: what they hold is
-    /// kept until [`Delayed::forget`].
+    /// Stripes that were being given up, whether or not they stand: what is in differentials of
+    /// them is to be written into the bases, before they are forgotten.
+    pub given_up: Vec<StripeId>,
+    /// Stripes that do not stand, nor were being given up, and have differentials that were not
+    /// forgotten: what they hold is kept until [`Delayed::forget`].
     pub unknown: Vec<StripeId>,
     /// Logs that were damaged, and made anew from the others.
     pub renewed: Vec<StoreIndex>,
@@ -92,14 +95,17 @@ impl Delayed {
             self.journals.write().insert(store, Arc::new(journal));
             records.extend(found);
         }
-        let mut found = Found::default();
-        self.index(records);
+        let mut found = Found {
+            given_up: self.index(records),
+            ..Found::default()
+        };
         found.mended = self.make_equal()?;
         for journal in self.journals.read().values() {
             journal.sync_all()?;
         }
         found.pages = self.pages.lock().len();
         found.unknown = self.orphans.lock().keys().copied().collect();
+        found.unknown.retain(|id| !found.given_up.contains(id));
         for (store, scan) in damaged {
             found.lost += self.join(scan.into_site())?.lost;
             found.renewed.push(store);
@@ -130,8 +136,8 @@ impl Delayed {
         })
     }
 
-    /// Builds what is in memory from all records of all logs.
-    fn index(&self, mut records: Vec<Record>) {
+    /// Builds what is in memory from all records of all logs; the stripes that were being given up.
+    fn index(&self, mut records: Vec<Record>) -> Vec<StripeId> {
         records.sort_by_key(|record| (record.head.sequence, record.segment.store));
         let last = records.last().map_or(0, |record| record.head.sequence);
         self.sequence.store(last + 1, Ordering::Relaxed);
@@ -150,6 +156,23 @@ impl Delayed {
                 self.index_one(record, span);
             }
         }
+        let mut given_up: Vec<StripeId> = Vec::new();
+        for record in &records {
+            if let Content::GiveUp(stripe) = record.head.content
+                && forgotten
+                    .get(&stripe)
+                    .is_none_or(|later| *later < record.head.sequence)
+                && !given_up.contains(&stripe)
+            {
+                given_up.push(stripe);
+            }
+        }
+        for id in &given_up {
+            for (_, chunk) in self.chunks.read().iter().filter(|(key, _)| key.0 == *id) {
+                let mut state = chunk.state.write();
+                (state.gone, state.in_base) = (true, true);
+            }
+        }
         let mut newest: Vec<(u64, PageKey)> = Vec::new();
         for chunk in self.chunks.read().values() {
             let state = chunk.state.read();
@@ -164,6 +187,7 @@ impl Delayed {
         for (_, page) in newest {
             pages.write(page);
         }
+        given_up
     }
 
     fn index_one(&self, record: &Record, span: Span) {
@@ -184,6 +208,7 @@ impl Delayed {
             return;
         }
         let mut state = chunk.state.write();
+        state.written = true;
         for (part, sum) in span.parts().zip(&record.sums) {
             let pieces = state.pages.entry(part.page).or_default();
             let place = place.part(part.at, part.bytes() as u32);
@@ -218,6 +243,10 @@ impl Delayed {
         let mut mended = 0;
         for chunk in chunks {
             let mut state = chunk.state.write();
+            if state.in_base {
+                // It is about to be given up, and was durable on all when that began.
+                continue;
+            }
             let holds = state.holds;
             let pages = state.pages.iter();
             let unequal = |piece: &Piece| piece.stores() != holds;

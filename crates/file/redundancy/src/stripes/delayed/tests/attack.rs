@@ -436,7 +436,10 @@ fn requests_that_make_no_sense_are_refused() {
     for store in sites.iter() {
         leave(&scene.stripes, &scene.delayed, store);
     }
-    assert!(matches!(write(STRIPE, 0, 0, 1), Err(StripeError::Away(_))));
+    assert!(matches!(
+        write(STRIPE, 0, 0, 1),
+        Err(StripeError::NotWritten { .. })
+    ));
 }
 
 #[test]

@@ -1,0 +1,114 @@
+//! Writes to encoded chunks: they go to the differentials of their stripe ([`crate::stripes::delayed`]).
+
+use super::Engine;
+use crate::encoded::Chunk;
+use crate::inode::Inode;
+use crate::journal::dirty::Entry;
+use crate::label::ObjectId;
+use crate::stripes::StripeError;
+use env::errno::{Errno, Fault, fault};
+use mount::{Result, SetAttr, SetTime, Timestamp};
+use std::sync::Arc;
+
+impl Engine {
+    /// The first encoded chunk that reaches into a range that is about to be written. The caller
+    /// holds the gate for reading.
+    pub(crate) fn encoded_for_write(
+        &self,
+        object: ObjectId,
+        offset: u64,
+        length: u64,
+    ) -> Option<Chunk> {
+        if self.encoded.is_idle() {
+            return None;
+        }
+        self.encoded.watch().change(object, offset, length);
+        self.encoded.first_in(object, offset, length)
+    }
+
+    /// Writes to an encoded chunk; up to where `at` and `data` are written, which is nothing where
+    /// the stripe was given up meanwhile. The caller holds the gate for reading.
+    pub(crate) fn write_encoded(
+        &self,
+        inode: &Arc<Inode>,
+        chunk: Chunk,
+        at: u64,
+        data: &[u8],
+    ) -> Result<u64> {
+        let delayed = self.encoded.delayed().ok_or(Errno::IO)?;
+        self.open_copies(inode, true)?;
+        for _ in 0..=self.slots.len() {
+            match delayed.write(chunk.stripe, chunk.shard, at - chunk.offset, data) {
+                Ok(()) => {
+                    self.wrote_elsewhere(inode)?;
+                    return Ok(at + data.len() as u64);
+                }
+                Err(StripeError::NoStripe(_)) => {
+                    // It is being given up: what holds then is known when that has ended.
+                    drop(self.encoded.changing.lock());
+                    return Ok(at);
+                }
+                Err(StripeError::NotWritten { errno, .. }) if fault(errno) == Fault::NoSpace => {
+                    return Err(Errno::NOSPC);
+                }
+                // The others have it; without those that lack it, it is written again.
+                Err(error) => self.fence_of(&error)?,
+            }
+        }
+        Err(Errno::IO)
+    }
+
+    /// Makes what was written to a file's encoded chunks durable.
+    pub(crate) fn sync_differentials(&self, inode: &Inode) -> Result<()> {
+        if self.encoded.first_in(inode.id, 0, u64::MAX).is_none() {
+            return Ok(());
+        }
+        let Some(delayed) = self.encoded.delayed() else {
+            return Ok(());
+        };
+        self.until_it_holds(|| delayed.sync_all())
+    }
+
+    /// The copies of a file get the time of a write that did not go to them: at once where
+    /// somebody may have seen their time since the last, else when somebody looks.
+    fn wrote_elsewhere(&self, inode: &Arc<Inode>) -> Result<()> {
+        let now = env::wall_time();
+        let now = Timestamp {
+            sec: now.seconds,
+            nsec: now.nanoseconds,
+        };
+        if inode.wrote_elsewhere(now) {
+            self.set_time(inode, now)?;
+        }
+        Ok(())
+    }
+
+    fn set_time(&self, inode: &Arc<Inode>, time: Timestamp) -> Result<()> {
+        self.touch(inode, Entry::Attributes(inode.id), 0xff)?;
+        let open = self.open_copies(inode, true)?;
+        let change = SetAttr {
+            mtime: Some(SetTime::To(time)),
+            ..SetAttr::default()
+        };
+        let answers = open.files.iter().map(|(s, f)| (*s, f.set_attr(&change)));
+        self.settle(answers.collect())
+    }
+
+    /// Somebody is about to see the times of a file: they are those of the last write after this.
+    /// Whether there was one to be set.
+    pub(crate) fn set_late_time(&self, inode: &Arc<Inode>) -> bool {
+        let Some(time) = inode.take_late_time() else {
+            return false;
+        };
+        // Who asks may hold the gate already, and nobody may wait here for who waits for it.
+        let set = match self.gate.try_read_recursive() {
+            Some(_gate) => self.set_time(inode, time),
+            None => Err(Errno::AGAIN),
+        };
+        if let Err(errno) = set {
+            tracing::debug!(%errno, "a file's time is set later");
+            inode.keep_late_time(time);
+        }
+        true
+    }
+}
