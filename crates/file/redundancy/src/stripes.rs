@@ -4,8 +4,8 @@
 //! on further stores. Every store that has a shard of it has a shard file
 //! (`docs/formats/shard.md`): for a data shard who it is and the checksums of the base's pages, for
 //! a parity shard also its bytes. Bases lie in the user's files; nobody changes one but a merge.
-//! The engine makes them of cold chunks, and gives them up before a chunk changes; it does not write
-//! through [`delayed`] yet.
+//! The engine makes them of cold chunks, writes to them through [`delayed`], and gives them up before
+//! a file gets shorter or goes.
 //!
 //! # Promise
 //! While the stripe stands, any `m` of its stores may be lost and every byte of every base is

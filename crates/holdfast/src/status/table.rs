@@ -164,8 +164,12 @@ fn encoding(encoding: &EncodingStatus) -> String {
         code => format!("as {code}"),
     };
     let saved = encoding.freed_bytes.saturating_sub(encoding.parity_bytes);
+    let waits = match encoding.differential_bytes {
+        0 => String::new(),
+        waits => format!(", {} to merge", bytes(waits)),
+    };
     format!(
-        "encoded ({code}): {} in {}, {} saved",
+        "encoded ({code}): {} in {}, {} saved{waits}",
         bytes(encoding.bytes),
         plural(encoding.stripes, "stripe"),
         bytes(saved)
@@ -227,6 +231,7 @@ mod tests {
             bytes: 4000 << 19,
             parity_bytes: 2000 << 19,
             freed_bytes: 8000 << 19,
+            differential_bytes: 12 << 20,
             ..EncodingStatus::default()
         });
         let text = render(&status);

@@ -126,6 +126,90 @@ fn a_change_while_a_store_is_away_is_there_when_it_is_back() {
     assert_eq!(place.check().0, Some(0), "{}", place.check().1);
 }
 
+/// Writes to encoded chunks, none of which gives a stripe up.
+fn write_some(place: &Place, files: &mut [Vec<u8>], rng: &mut env::Rng) {
+    for (file, content) in files.iter_mut().enumerate() {
+        let path = place.path(&format!("mnt/{}", name(file)));
+        let opened = fs::File::options().write(true).open(&path);
+        let opened = opened.expect("the file");
+        for _ in 0..20 {
+            let at = rng.below(4 * CHUNK) as usize;
+            let mut bytes = vec![0; 1 + rng.below(9000) as usize];
+            rng.fill(&mut bytes);
+            let before = fs::metadata(&path).expect("attributes");
+            opened.write_all_at(&bytes, at as u64).expect("a write");
+            let after = fs::metadata(&path).expect("attributes");
+            assert!(
+                before.modified().expect("a time") < after.modified().expect("a time"),
+                "a write shows in the file's time"
+            );
+            content[at..at + bytes.len()].copy_from_slice(&bytes);
+        }
+        opened.sync_all().expect("durable");
+    }
+}
+
+fn differential_bytes(place: &Place) -> u64 {
+    let encoding = place.status().encoding;
+    encoding.map_or(0, |encoding| encoding.differential_bytes)
+}
+
+fn outlives_any_store(place: &Place, files: &[Vec<u8>]) {
+    for store in ["a", "b", "c"] {
+        let away = place.path(&format!("{store}.away"));
+        fs::rename(place.path(store), &away).expect("taken away");
+        place.until("the loss to be seen", |status| !status.redundant);
+        reads_back(place, files);
+        fs::rename(&away, place.path(store)).expect("brought back");
+        place.until("redundancy", |status| status.redundant);
+    }
+}
+
+#[test]
+fn a_write_to_encoded_data_leaves_it_encoded_and_is_merged_later() {
+    let (mut place, mut files) = encoded();
+    place.down();
+    // From here on nothing is encoded or given back by the policy.
+    place.flags[1] = "--encode-interval-s=3600".to_owned();
+    place.up();
+    let stood = stripes(&place);
+    assert!(stood > 0, "encoded");
+    let mut rng = env::Rng::new(8);
+    write_some(&place, &mut files, &mut rng);
+    assert!(differential_bytes(&place) > 0, "{:?}", place.status());
+    reads_back(&place, &files);
+    outlives_any_store(&place, &files);
+    place.signal(rustix::process::Signal::KILL);
+    assert_eq!(place.ended(), None, "killed by a signal");
+    // Everything is merged at once.
+    place
+        .flags
+        .push("--encode-differential-permille=0".to_owned());
+    place.up();
+    place.until("a merge", |status| {
+        let encoding = status.encoding.as_ref();
+        encoding.is_some_and(|encoding| encoding.differential_bytes == 0)
+    });
+    reads_back(&place, &files);
+    write_some(&place, &mut files, &mut rng);
+    reads_back(&place, &files);
+    outlives_any_store(&place, &files);
+    assert_eq!(stripes(&place), stood, "no stripe was given up for a write");
+    assert_eq!(place.check().0, Some(0), "{}", place.check().1);
+    // Without encoding what is in differentials reaches every copy.
+    write_some(&place, &mut files, &mut rng);
+    place.down();
+    place.flags.clear();
+    place.up();
+    place.until("plain copies", |status| {
+        status.encoding.as_ref().is_none_or(|e| e.stripes == 0)
+    });
+    reads_back(&place, &files);
+    place.down();
+    let (code, said) = place.check();
+    assert_eq!(code, Some(0), "{said}");
+}
+
 /// More than the set can lose at once: what is left may refuse, but nobody gets wrong bytes, and all
 /// is there when the stores are.
 #[test]

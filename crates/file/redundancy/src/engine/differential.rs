@@ -5,10 +5,15 @@ use crate::encoded::Chunk;
 use crate::inode::Inode;
 use crate::journal::dirty::Entry;
 use crate::label::ObjectId;
-use crate::stripes::StripeError;
+use crate::stripes::delayed::MergeReport;
+use crate::stripes::{StripeError, Stripes};
 use env::errno::{Errno, Fault, fault};
 use mount::{Result, SetAttr, SetTime, Timestamp};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Pages that are merged before somebody who waits for the stripes has his turn.
+const MERGE_PAGES: usize = 240;
 
 impl Engine {
     /// The first encoded chunk that reaches into a range that is about to be written. The caller
@@ -67,6 +72,68 @@ impl Engine {
             return Ok(());
         };
         self.until_it_holds(|| delayed.sync_all())
+    }
+
+    /// Merges differential pages into bases and parity while there are more than may stay; how many
+    /// were merged.
+    ///
+    /// # Errors
+    /// Fewer stores are left than the set can do with.
+    pub(crate) fn merge_some(&self) -> Result<u64> {
+        let Some((stripes, delayed)) = self.encoded.layers() else {
+            return Ok(0);
+        };
+        let merged = {
+            let _one = self.encoded.changing.lock();
+            delayed.merge_some(MERGE_PAGES)
+        };
+        self.merged(&stripes, merged)
+    }
+
+    /// Merges everything that can be merged, for as long as is given.
+    ///
+    /// # Errors
+    /// Fewer stores are left than the set can do with.
+    pub fn merge_all(&self, limit: Duration) -> Result<()> {
+        let Some((stripes, delayed)) = self.encoded.layers() else {
+            return Ok(());
+        };
+        let began = Instant::now();
+        for stripe in stripes.all() {
+            if delayed.is_empty() || began.elapsed() > limit {
+                break;
+            }
+            let merged = {
+                let _one = self.encoded.changing.lock();
+                delayed.merge_stripe(stripe.id)
+            };
+            self.merged(&stripes, merged)?;
+        }
+        let left = delayed.status().pages;
+        if left > 0 {
+            tracing::info!(
+                pages = left,
+                "differential pages are left; they stay until they can be merged"
+            );
+        }
+        Ok(())
+    }
+
+    fn merged(
+        &self,
+        stripes: &Stripes,
+        merged: std::result::Result<MergeReport, StripeError>,
+    ) -> Result<u64> {
+        let report = match merged {
+            Ok(report) => report,
+            Err(error) => return self.fence_of(&error).map(|()| 0),
+        };
+        for id in &report.stuck {
+            if let Err(error) = stripes.scrub(*id, true) {
+                tracing::warn!(%error, "a damaged stripe could not be scrubbed");
+            }
+        }
+        Ok(report.merged)
     }
 
     /// The copies of a file get the time of a write that did not go to them: at once where

@@ -10,7 +10,7 @@ use crate::journal::Failed;
 use crate::journal::dirty::{Entry, Place, regions};
 use crate::label::{ObjectId, StoreIndex, StoreMask};
 use crate::store::{Node, Store, StoreFile};
-use crate::stripes::delayed::{self, Delayed, Found, MergeReport};
+use crate::stripes::delayed::{self, Delayed, Found};
 use crate::stripes::{Base, Layout, PAGE_BYTES, Recovered, Slot, Stripe, StripeError, Stripes};
 use env::errno::{Errno, Fault, fault};
 use mount::AllocateFlags;
@@ -23,9 +23,6 @@ type Result<T, E = Errno> = core::result::Result<T, E>;
 
 /// Bytes that are read and written at once where copies get their bytes again.
 const RUN_BYTES: u64 = 256 << 10;
-
-/// Pages that are merged before somebody who waits for the stripes has his turn.
-const MERGE_PAGES: usize = 240;
 
 /// B where nothing is said: 0.5 % of the capacity (\[F\] section 5.3).
 const DIFFERENTIAL_SHARE: Share = Share::per_mille(5);
@@ -346,44 +343,6 @@ impl Engine {
             );
         }
         Ok(())
-    }
-
-    /// Merges differential pages into bases and parity: what is above the limit, or where `all`
-    /// everything that can be merged.
-    ///
-    /// # Errors
-    /// Fewer stores are left than the set can do with.
-    pub fn merge_differentials(&self, all: bool) -> Result<MergeReport> {
-        let mut total = MergeReport::default();
-        let Some((stripes, delayed)) = self.encoded.layers() else {
-            return Ok(total);
-        };
-        let ids = stripes.all().into_iter().map(|stripe| Some(stripe.id));
-        let steps: Vec<_> = if all { ids.collect() } else { vec![None] };
-        for step in steps {
-            let merged = {
-                let _one = self.encoded.changing.lock();
-                match step {
-                    Some(id) => delayed.merge_stripe(id),
-                    None => delayed.merge_some(MERGE_PAGES),
-                }
-            };
-            match merged {
-                Ok(report) => {
-                    for id in &report.stuck {
-                        if let Err(error) = stripes.scrub(*id, true) {
-                            tracing::warn!(%error, "a damaged stripe could not be scrubbed");
-                        }
-                    }
-                    total.merged += report.merged;
-                    total.again += report.again;
-                    total.waiting += report.waiting;
-                    total.stuck.extend(report.stuck);
-                }
-                Err(error) => self.fence_of(&error)?,
-            }
-        }
-        Ok(total)
     }
 
     /// How differentials are kept on the stores as they are.

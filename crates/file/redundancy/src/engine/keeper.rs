@@ -41,6 +41,9 @@ const LAST_OBJECTS: u64 = 1024;
 /// Bytes compared in the pass before the last one: a tenth of a second from the cache.
 const LAST_BYTES: u64 = 64 << 20;
 
+/// Longest time that a stop spends on merging.
+const LAST_MERGE: Duration = Duration::from_secs(30);
+
 /// The threads of an engine and what wakes them.
 pub(crate) struct Keeper {
     stop: Arc<AtomicBool>,
@@ -221,8 +224,8 @@ impl Engine {
     /// Merges differential pages while there are more than may stay.
     fn keep_merging(&self) {
         while !self.keeper.stopped() {
-            match self.merge_differentials(false) {
-                Ok(report) if report.merged > 0 => {}
+            match self.merge_some() {
+                Ok(1..) => {}
                 Ok(_) => return,
                 Err(errno) => {
                     tracing::warn!(%errno, "differential pages could not be merged; it is tried again");
@@ -582,6 +585,10 @@ impl Engine {
             self.close_files(&inode);
         }
         self.checkpoint()?;
+        // So that each file is whole where its home is, also for who reads it without Holdfast.
+        if let Err(errno) = self.merge_all(LAST_MERGE) {
+            tracing::warn!(%errno, "differential pages could not be merged; they stay");
+        }
         if let Some(delayed) = self.encoded.delayed()
             && let Err(error) = delayed.close()
         {
