@@ -16,6 +16,7 @@ mod crawl;
 mod differential;
 mod encode;
 mod find;
+mod held;
 mod keeper;
 mod layer;
 mod membership;
@@ -151,6 +152,8 @@ pub struct Engine {
     read_only: Mutex<Option<String>>,
     is_read_only: AtomicBool,
     pub(crate) dir_ops: Mutex<DirOps>,
+    /// Whether files without a name may be held for the stripes that need them.
+    pub(crate) holds: AtomicBool,
     /// Inodes that the kernel has let go of and whose files are still to be closed.
     pub(crate) closing: Mutex<Vec<Arc<Inode>>>,
     pub(crate) open_queue: Mutex<std::collections::VecDeque<std::sync::Weak<Inode>>>,

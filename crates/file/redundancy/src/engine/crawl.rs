@@ -178,6 +178,7 @@ impl Engine {
         let (Some(parameters), Some(counters)) = (self.options.encoding, &self.counters) else {
             return Ok(Round::default());
         };
+        self.release_held()?;
         {
             let _gate = self.begin()?;
             self.audit_stripes()?;
@@ -224,7 +225,7 @@ impl Engine {
         Ok(())
     }
 
-    fn go_on(&self) -> Result<()> {
+    pub(crate) fn go_on(&self) -> Result<()> {
         if self.keeper.stop_flag().load(Ordering::Acquire) {
             return Err(Errno::INTR);
         }

@@ -396,6 +396,10 @@ impl Engine {
             else {
                 continue;
             };
+            if self.is_only_held(object, (*index, node))? {
+                held = true;
+                continue;
+            }
             let filled = bare.open(node, true).and_then(|file| {
                 self.fill(layers, stripe, shard, (home, base), &*file)?;
                 file.sync(true)

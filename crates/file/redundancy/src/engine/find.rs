@@ -135,7 +135,9 @@ impl Engine {
             let index = *copies.first().ok_or(Errno::IO)?;
             inode.see_times();
             if inode.is_nameless() && inode.kind == Kind::File {
-                return self.on_first_file(inode, |file| file.attr());
+                // One name may be left, outside the tree.
+                let attr = self.on_first_file(inode, |file| file.attr())?;
+                return Ok(Attr { nlink: 0, ..attr });
             }
             let open = inode
                 .open_files()

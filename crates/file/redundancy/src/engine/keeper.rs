@@ -221,8 +221,15 @@ impl Engine {
         *last = Instant::now();
     }
 
-    /// Merges differential pages while there are more than may stay.
+    /// Lets go of removed files that stripes needed, and merges differential pages while there are
+    /// more than may stay.
     fn keep_merging(&self) {
+        match self.release_held() {
+            Ok(()) | Err(Errno::INTR) => {}
+            Err(errno) => {
+                tracing::warn!(%errno, "the room of removed files is not free yet; it is tried again");
+            }
+        }
         while !self.keeper.stopped() {
             match self.merge_some() {
                 Ok(1..) => {}
@@ -450,6 +457,7 @@ impl Engine {
                 .unwrap_or_else(DirtySet::everything)
         };
         self.join_stripes(index, bare, todo.is_everything())?;
+        self.let_go_of_named(&**bare)?;
         if compare_all.load(Ordering::Acquire) {
             todo = DirtySet::everything();
         }

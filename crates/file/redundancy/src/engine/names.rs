@@ -231,9 +231,13 @@ impl Engine {
         self.touch_names(dir)?;
         self.settle_renames(&inode)?;
         self.pin(&inode, &attr)?;
-        self.on_each(&self.copies_of(&inode), |index, store| {
+        let gone = self.on_each(&self.copies_of(&inode), |index, store| {
             store.unlink(&self.node_on(dir, index)?, name)
-        })?;
+        });
+        if gone.is_err() {
+            self.let_go_of(&inode);
+        }
+        gone?;
         self.lost_name(&inode, &attr, dir, name);
         self.dir_changed(dir, &self.copies_of(&inode))
     }
@@ -251,8 +255,8 @@ impl Engine {
                 }
             }
         } else if inode.kind == Kind::File {
-            self.before_change(inode.id, 0, u64::MAX)?;
             self.open_copies(inode, true)?;
+            self.hold(inode)?;
         }
         Ok(())
     }

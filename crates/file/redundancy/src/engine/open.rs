@@ -450,6 +450,7 @@ impl Engine {
             read_only: Mutex::new(None),
             is_read_only: AtomicBool::new(false),
             dir_ops: Mutex::new(DirOps::default()),
+            holds: AtomicBool::new(false),
             closing: Mutex::default(),
             open_queue: Mutex::default(),
             entropy: Mutex::new(rng),
@@ -490,6 +491,11 @@ impl Engine {
         }
         self.label_roots()?;
         self.open_stripes()?;
+        for (index, store) in self.member_stores() {
+            if let Err(errno) = self.let_go_of_named(&*store) {
+                self.fence_for(index, errno)?;
+            }
+        }
         if !active.is_empty() || active.is_everything() {
             tracing::info!(
                 entries = active.len(),

@@ -55,7 +55,13 @@ impl Engine {
             Some((target, _)) if flags.contains(RenameFlags::EXCHANGE) => {
                 self.exchange(from, to, &moving, &target)
             }
-            Some((target, attr)) => self.replace(from, to, &moving, &target, &attr),
+            Some((target, attr)) => {
+                let replaced = self.replace(from, to, &moving, &target, &attr);
+                if replaced.is_err() && !target.is_dir() {
+                    self.let_go_of(&target);
+                }
+                replaced
+            }
             None => self.move_only(from, to, &moving),
         };
         if let Err(errno) = done {
