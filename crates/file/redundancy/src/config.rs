@@ -79,7 +79,7 @@ impl Default for Config {
             read_ahead_kb: 1024,
             inode_limit: 100_000,
             threads: 16,
-            encode_percent: 0,
+            encode_percent: 90,
             encode_load_percent: 10,
             encode_interval_s: 3600,
             encode_chunk_kb: 512,

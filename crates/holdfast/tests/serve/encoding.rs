@@ -199,7 +199,7 @@ fn a_write_to_encoded_data_leaves_it_encoded_and_is_merged_later() {
     // Without encoding what is in differentials reaches every copy.
     write_some(&place, &mut files, &mut rng);
     place.down();
-    place.flags.clear();
+    place.flags = vec!["--encode-percent=0".to_owned()];
     place.up();
     place.until("plain copies", |status| {
         status.encoding.as_ref().is_none_or(|e| e.stripes == 0)
@@ -208,6 +208,73 @@ fn a_write_to_encoded_data_leaves_it_encoded_and_is_merged_later() {
     place.down();
     let (code, said) = place.check();
     assert_eq!(code, Some(0), "{said}");
+}
+
+/// The base has a hole where the differentials have bytes.
+#[test]
+fn what_is_written_into_an_encoded_hole_is_data() {
+    use rustix::fs::SeekFrom;
+    let (mut place, _) = encoded();
+    let path = place.path("mnt/sparse");
+    let sparse = fs::File::create_new(&path).expect("a file");
+    sparse.set_len(4 * CHUNK).expect("a length");
+    drop(sparse);
+    sync(&path);
+    let before = stripes(&place);
+    place.until("the hole to be encoded", |status| {
+        status.encoding.as_ref().is_some_and(|e| e.stripes > before)
+    });
+    place.down();
+    place.flags[1] = "--encode-interval-s=3600".to_owned();
+    place.up();
+    let opened = fs::File::options().read(true).write(true).open(&path);
+    let opened = opened.expect("the file");
+    // Which of them are encoded is the policy's choice.
+    for chunk in 0..4 {
+        let at = chunk * CHUNK + 5000;
+        opened.write_all_at(b"data", at).expect("a write");
+        let data = rustix::fs::seek(&opened, SeekFrom::Data(chunk * CHUNK));
+        let data = data.expect("data");
+        assert!((chunk * CHUNK..=at).contains(&data), "data from {data}");
+        let hole = rustix::fs::seek(&opened, SeekFrom::Hole(at)).expect("a hole");
+        assert!(hole > at && hole <= 4 * CHUNK, "a hole from {hole}");
+    }
+    assert!(differential_bytes(&place) > 0, "some are encoded");
+}
+
+/// A removed file's bytes are what others are computed from, until these have copies again.
+#[test]
+fn a_removed_file_is_held_until_nobody_needs_it() {
+    let (mut place, mut files) = encoded();
+    place.down();
+    place.flags[1] = "--encode-interval-s=3600".to_owned();
+    place.up();
+    let open = fs::File::open(place.path("mnt/f5")).expect("the file");
+    for removed in ["f4", "f5"] {
+        fs::remove_file(place.path(&format!("mnt/{removed}"))).expect("removed");
+    }
+    let gone = files.split_off(4);
+    reads_back(&place, &files);
+    let mut read = vec![0; BYTES];
+    open.read_exact_at(&mut read, 0).expect("a read");
+    assert!(read == gone[1], "an open file without a name reads wrong");
+    assert_eq!(open.metadata().expect("attributes").nlink(), 0);
+    place.signal(rustix::process::Signal::KILL);
+    assert_eq!(place.ended(), None, "killed by a signal");
+    drop(open);
+    place.up();
+    let held = |place: &Place| {
+        let stores = ["a", "b", "c"].iter();
+        let held = stores.map(|store| {
+            let aside = place.path(&format!("{store}/.holdfast/aside"));
+            fs::read_dir(aside).expect("a directory").count()
+        });
+        held.sum::<usize>()
+    };
+    place.until("what was held to be let go", |_| held(&place) == 0);
+    reads_back(&place, &files);
+    outlives_any_store(&place, &files);
+    assert_eq!(place.check().0, Some(0), "{}", place.check().1);
 }
 
 /// More than the set can lose at once: what is left may refuse, but nobody gets wrong bytes, and all
@@ -289,7 +356,7 @@ fn a_scrub_mends_a_damaged_base_and_a_damaged_shard() {
 fn without_encoding_every_copy_is_plain_again() {
     let (mut place, files) = encoded();
     place.down();
-    place.flags.clear();
+    place.flags = vec!["--encode-percent=0".to_owned()];
     place.up();
     place.until("copies in the place of parity", |status| {
         status

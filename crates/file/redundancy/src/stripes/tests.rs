@@ -30,7 +30,7 @@ pub(in crate::stripes) const SET: SetId = SetId(0x5e7);
 pub(in crate::stripes) const CHUNK: u64 = 64 << 10;
 pub(in crate::stripes) const PAGES: u32 = (CHUNK / PAGE_BYTES as u64) as u32;
 /// The bases do not begin where their files do.
-const BASE_AT: u64 = CHUNK;
+pub(in crate::stripes) const BASE_AT: u64 = CHUNK;
 
 pub(in crate::stripes) fn id(number: u64) -> StripeId {
     StripeId(NonZeroU64::new(number).expect("not 0"))
@@ -86,6 +86,12 @@ impl Rig {
 
     pub(in crate::stripes) fn data(&self) -> impl Iterator<Item = Shard> + use<> {
         (0..self.layout.geometry.data()).map(Shard)
+    }
+
+    /// The file with the base of a data shard.
+    pub(in crate::stripes) fn base(&self, shard: Shard) -> Arc<dyn env::Disk> {
+        let files = dir(&self.world, "base", StoreIndex(shard.0));
+        files.open("file", Open::Write).expect("a file")
     }
 
     fn places(&self, store: StoreIndex) -> Places {

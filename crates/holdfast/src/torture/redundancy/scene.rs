@@ -44,6 +44,9 @@ pub(super) struct Scene {
     starts: u32,
 }
 
+/// What keeps all copies, and gives back those that were encoded.
+const PLAIN: &[&str] = &["--encode-percent=0"];
+
 /// What lets cold data be encoded while a run goes on: often, in small chunks, whatever its load.
 const ENCODE: &[&str] = &[
     "--encode-percent=90",
@@ -183,7 +186,7 @@ impl Scene {
             .append(true)
             .open(self.dir.join("daemon.log"))?;
         let mut command = self.with_set(self.holdfast("up")?);
-        command.args(if self.encodes { ENCODE } else { &[] });
+        command.args(if self.encodes { ENCODE } else { PLAIN });
         self.starts += 1;
         if self.encodes && self.starts.is_multiple_of(2) {
             // What is written to encoded chunks is merged as it comes; else it waits.

@@ -27,6 +27,10 @@ pub(super) enum Planted {
     LeavesCopiesUnequal,
     /// A sync reaches the first copy only.
     SyncsOneCopy,
+    /// Bases are filled without a note that the copies are.
+    GivesUpUnnoted,
+    /// A stripe is forgotten before its bases have what was in differentials.
+    ForgetsBeforeBases,
 }
 
 thread_local! {
@@ -57,12 +61,20 @@ fn options() -> Options {
 
 /// Both layers on the stores that are there.
 fn open(rig: &Rig, present: StoreMask) -> std::result::Result<(Arc<Stripes>, Delayed), String> {
+    open_to(rig, present).map(|(stripes, delayed, _)| (stripes, delayed))
+}
+
+/// The same, and what was found.
+fn open_to(
+    rig: &Rig,
+    present: StoreMask,
+) -> std::result::Result<(Arc<Stripes>, Delayed, Found), String> {
     let (stripes, _) = rig.open(present)?;
     let stripes = Arc::new(stripes);
     let sites = present.iter().map(|store| log_site(&rig.world, store));
     let opened = Delayed::open(stripes.clone(), sites, options());
-    let (delayed, _) = opened.map_err(|error| format!("opening differentials: {error}"))?;
-    Ok((stripes, delayed))
+    let (delayed, found) = opened.map_err(|error| format!("opening differentials: {error}"))?;
+    Ok((stripes, delayed, found))
 }
 
 /// A store comes back to both.

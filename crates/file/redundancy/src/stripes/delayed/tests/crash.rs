@@ -74,21 +74,92 @@ fn work(rig: &Rig, rng: &mut Rng, steps: usize, note: &dyn Fn(Event)) {
             }
         }
     }
-    if away.is_none() && rng.chance(1, 2) {
-        for shard in rig.data() {
-            delayed.sync(id(STRIPE), shard).expect("syncs");
-            note(Event::Synced(shard));
-        }
-        delayed.merge_stripe(id(STRIPE)).expect("merges");
-        note(Event::GivingUp);
+    if rng.chance(1, 2) {
         if rng.chance(1, 2) {
-            delayed.forget(id(STRIPE)).expect("forgets");
-            stripes.remove(id(STRIPE)).expect("removes");
-        } else {
-            stripes.remove(id(STRIPE)).expect("removes");
-            delayed.forget(id(STRIPE)).expect("forgets");
+            for shard in rig.data() {
+                delayed.sync(id(STRIPE), shard).expect("syncs");
+                note(Event::Synced(shard));
+            }
+        }
+        note(Event::GivingUp);
+        let present = away.map_or(rig.stores(), |away| rig.stores().without(away));
+        give_up(rig, (&stripes, &delayed), present);
+    }
+}
+
+/// The stores that get copies of a shard besides its home: as many as may be lost.
+fn copy_stores(rig: &Rig, shard: Shard) -> impl Iterator<Item = StoreIndex> + use<> {
+    let geometry = rig.layout.geometry;
+    (1..=geometry.parity()).map(move |n| StoreIndex((shard.0 + n) % geometry.shards()))
+}
+
+/// As an engine does it: copies, note, bases, and then nothing of it is left.
+fn give_up(rig: &Rig, (stripes, delayed): (&Stripes, &Delayed), present: StoreMask) {
+    let plant = PLANT.get();
+    let written = delayed.close_stripe(id(STRIPE)).expect("is there");
+    for (shard, bytes) in rig.data().zip(read(rig, delayed).expect("reads")) {
+        for store in copy_stores(rig, shard).filter(|store| present.has(*store)) {
+            let copies = crate::stripes::tests::dir(&rig.world, "copy", store);
+            let filled = copies.replace(&format!("{}", shard.0), &bytes);
+            filled.expect("fills");
         }
     }
+    if written && plant != Planted::GivesUpUnnoted {
+        delayed.note_given_up(id(STRIPE)).expect("notes");
+    }
+    if plant == Planted::ForgetsBeforeBases {
+        stripes.remove(id(STRIPE)).expect("removes");
+        let runs = finish_bases(rig, delayed, StoreMask::default());
+        delayed.forget(id(STRIPE)).expect("forgets");
+        assert_eq!(runs, 0, "no home is to have anything");
+        return;
+    }
+    finish_bases(rig, delayed, present);
+    stripes.remove(id(STRIPE)).expect("removes");
+    delayed.forget(id(STRIPE)).expect("forgets");
+}
+
+/// Writes what is in differentials into the bases of some stores; how many runs.
+fn finish_bases(rig: &Rig, delayed: &Delayed, present: StoreMask) -> usize {
+    let mut runs = 0;
+    for shard in rig.data().filter(|shard| present.has(StoreIndex(shard.0))) {
+        let base = rig.base(shard);
+        let each = |at: u64, bytes: &[u8]| {
+            runs += 1;
+            let written = base.write_at(crate::stripes::tests::BASE_AT + at, bytes);
+            written.map_err(StripeError::io(StoreIndex(shard.0), "filling a base"))
+        };
+        delayed.each_run(id(STRIPE), shard, each).expect("fills");
+        base.sync().expect("syncs");
+    }
+    runs
+}
+
+/// What the files of a stripe that was given up are: home and copies on the stores that are there
+/// have to agree.
+fn plain(rig: &Rig, present: StoreMask) -> std::result::Result<Vec<Vec<u8>>, String> {
+    let shards = rig.data().map(|shard| {
+        let mut found: Vec<Vec<u8>> = Vec::new();
+        if present.has(StoreIndex(shard.0)) {
+            let mut bytes = vec![0; CHUNK as usize];
+            let read = rig
+                .base(shard)
+                .read_at(crate::stripes::tests::BASE_AT, &mut bytes);
+            read.map_err(|errno| format!("{shard}: {errno}"))?;
+            found.push(bytes);
+        }
+        for store in copy_stores(rig, shard).filter(|store| present.has(*store)) {
+            let copies = crate::stripes::tests::dir(&rig.world, "copy", store);
+            let copy = copies.read(&format!("{}", shard.0));
+            found.push(copy.map_err(|errno| format!("copy of {shard}: {errno}"))?);
+        }
+        if found.windows(2).any(|pair| pair[0] != pair[1]) {
+            return Err(format!("{shard}: its home and its copies differ"));
+        }
+        let first = found.into_iter().next();
+        first.ok_or_else(|| format!("{shard}: nobody has it"))
+    });
+    shards.collect()
 }
 
 /// What may be found of each shard.
@@ -188,20 +259,27 @@ fn check(rig: &Rig, events: &[Event]) -> std::result::Result<(), String> {
     };
     let away = all.minus(members(&rig.world, all));
     let lost = lose(&mut rng, away);
-    let (stripes, delayed) =
-        open(rig, all.minus(lost)).map_err(|e| format!("without {lost:?}: {e}"))?;
+    let (stripes, delayed, found) =
+        open_to(rig, all.minus(lost)).map_err(|e| format!("without {lost:?}: {e}"))?;
     set_members(&rig.world, all.minus(lost));
     let is_gone = stripes.get(id(STRIPE)).is_err();
     if is_gone && expected.stands && !expected.giving_up {
         return Err("the stripe is gone".to_owned());
     }
-    if is_gone || !expected.stands {
+    if !expected.stands {
         // Nobody relies on what there is of it.
         return delayed.forget(id(STRIPE)).map_err(|e| e.to_string());
     }
-    if expected.giving_up {
-        // Somebody has its content elsewhere.
-        return Ok(());
+    if is_gone || found.given_up.contains(&id(STRIPE)) {
+        if !is_gone {
+            finish_bases(rig, &delayed, all.minus(lost));
+            stripes.remove(id(STRIPE)).map_err(|e| e.to_string())?;
+        }
+        delayed.forget(id(STRIPE)).map_err(|e| e.to_string())?;
+        let found = plain(rig, all.minus(lost))?;
+        return expected
+            .allows(&found)
+            .map_err(|e| format!("given up, without {lost:?}: {e}"));
     }
     let found = read(rig, &delayed).map_err(|e| format!("without {lost:?}: reading: {e}"))?;
     expected
@@ -305,6 +383,8 @@ fn planted_bugs_are_found() {
         Planted::KeepsStaleLog,
         Planted::LeavesCopiesUnequal,
         Planted::SyncsOneCopy,
+        Planted::GivesUpUnnoted,
+        Planted::ForgetsBeforeBases,
     ];
     // What is found is the bug, and nothing else.
     let mut sound = BTreeSet::new();
