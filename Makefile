@@ -32,6 +32,8 @@ DESTDIR  ?=
 # Options of `holdfast up`, such as ARGS="--store /mnt/a/store --store /mnt/b/store /srv/data".
 ARGS     ?=
 SECONDS_PER_TARGET ?= 60
+# Encodes everything, at once and in small pieces.
+ENCODE_ALL := --encode-percent 90 --encode-load-percent 100 --encode-interval-s 1 --encode-chunk-kb 4 --checkpoint-ms 200
 
 help:
 	@printf '%s\n' \
@@ -68,6 +70,7 @@ test:
 	@id tests >/dev/null 2>&1 || useradd --system --no-create-home tests
 	scripts/with-mount tests/posix/run-pjdfstest
 	scripts/with-mount tests/posix/run-fsx
+	UP_FLAGS='$(ENCODE_ALL)' OPERATIONS=4000 scripts/with-mount tests/posix/run-fsx
 	$(RELEASE) torture redundancy --seed 1 --minutes 1
 	$(RELEASE) torture redundancy --seed 1 --minutes 1 --encode
 	TOUR_SIZE=small tour/run
