@@ -1,6 +1,6 @@
-//! Headers of shards, and notes of merges.
+//! Headers of shards, notes of merges, and the position of a scrub.
 
-use redundancy::stripes::inspect::{recode, recode_note, shard};
+use redundancy::stripes::inspect::{recode, recode_note, recode_position, shard};
 
 /// Any bytes are refused, or read back as the same.
 pub(crate) fn check(bytes: &[u8]) {
@@ -11,6 +11,9 @@ pub(crate) fn check(bytes: &[u8]) {
             assert_eq!(recode(&once).as_ref(), Some(&once));
         }
         None => drop(shown),
+    }
+    if let Some(once) = recode_position(bytes) {
+        assert_eq!(recode_position(&once).as_ref(), Some(&once));
     }
     for kind in 0..4 {
         if let Some(once) = recode_note(kind, bytes) {

@@ -10,6 +10,7 @@ use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
 mod filemeta;
 mod fio;
 mod gluster;
+mod latency;
 mod load;
 mod memory;
 mod ours;

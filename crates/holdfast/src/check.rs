@@ -92,8 +92,15 @@ pub fn scrub(in_force: &InForce, runtime: &Path, json: bool) -> Outcome<Exit> {
 
 /// The report of a scrub for people.
 pub fn scrub_text(report: &CheckReport) -> String {
+    let before = match report.before {
+        0 => String::new(),
+        before => format!(
+            "; {} had been done before it was interrupted",
+            units::plural(before, "stripe")
+        ),
+    };
     let mut text = format!(
-        "scrubbed {} ({})\n",
+        "scrubbed {} ({}){before}\n",
         units::plural(report.objects, "stripe"),
         units::bytes(report.bytes)
     );
@@ -248,6 +255,7 @@ mod tests {
             objects: 1234,
             bytes: 5_000_000,
             encoded_chunks: 12,
+            before: 0,
             mended: 0,
             differences: 3,
             shown: vec![Difference {
@@ -288,6 +296,7 @@ mod tests {
         let report = CheckReport {
             objects: 812,
             bytes: 1_277_000_000,
+            before: 3,
             mended: 1,
             differences: 1,
             shown: vec![

@@ -63,6 +63,9 @@ pub struct CheckReport {
     /// Damaged pages of encoded chunks that a scrub has made right again.
     #[serde(default)]
     pub mended: u64,
+    /// Stripes that a scrub had done before it was interrupted; their damage is counted here too.
+    #[serde(default)]
+    pub before: u64,
     /// Differences in all.
     pub differences: u64,
     /// The first of them, at most [`DIFFERENCES_SHOWN`].

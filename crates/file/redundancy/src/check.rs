@@ -46,6 +46,8 @@ pub struct CheckReport {
     pub encoded_chunks: u64,
     /// Damaged pages of encoded chunks that a scrub has made right again.
     pub mended: u64,
+    /// Objects that a scrub had done before it was interrupted; their damage is counted here too.
+    pub before: u64,
     /// Differences in all.
     pub differences: u64,
     /// The first of them, at most [`SHOWN_MAX`].

@@ -59,6 +59,13 @@ pub struct Config {
     /// before they are merged into parity; 0 merges them as they come
     #[cfg_attr(feature = "cli", arg(long, value_name = "PERMILLE", default_value_t = Config::default().encode_differential_permille))]
     pub encode_differential_permille: u16,
+    /// Seconds between two scrubs of what is encoded that begin by themselves (at most 315360000, ten
+    /// years); 0 is none
+    #[cfg_attr(feature = "cli", arg(long, value_name = "S", default_value_t = Config::default().scrub_interval_s))]
+    pub scrub_interval_s: u32,
+    /// Most MB a second that a scrub reads, of all stores together; 0 is no limit
+    #[cfg_attr(feature = "cli", arg(long, value_name = "MB", default_value_t = Config::default().scrub_mb_per_s))]
+    pub scrub_mb_per_s: u32,
     /// This store is gone for good: start without it. The operator's word for one start, so
     /// the configuration file cannot hold it
     #[cfg_attr(feature = "cli", arg(long, value_name = "INDEX"))]
@@ -84,6 +91,8 @@ impl Default for Config {
             encode_interval_s: 3600,
             encode_chunk_kb: 512,
             encode_differential_permille: 5,
+            scrub_interval_s: 30 * 86_400,
+            scrub_mb_per_s: 64,
             without: Vec::new(),
         }
     }
@@ -168,7 +177,7 @@ impl Config {
     /// # Errors
     /// The first value that no set can work with.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let ranges: [(&'static str, u64, u64, u64); 9] = [
+        let ranges: [(&'static str, u64, u64, u64); 10] = [
             ("copies", u64::from(self.copies), 1, u64::from(COPIES_MAX)),
             ("checkpoint_ms", u64::from(self.checkpoint_ms), 10, 60_000),
             ("read_ahead_kb", u64::from(self.read_ahead_kb), 0, 16_384),
@@ -197,6 +206,12 @@ impl Config {
                 u64::from(self.encode_interval_s),
                 1,
                 1_000_000,
+            ),
+            (
+                "scrub_interval_s",
+                u64::from(self.scrub_interval_s),
+                0,
+                315_360_000,
             ),
         ];
         for (key, value, min, max) in ranges {

@@ -68,6 +68,10 @@ pub struct EngineOptions {
     pub checkpoint_ms: u32,
     /// Most that a rebuild reads and writes; 0 for no limit.
     pub rebuild_bytes_per_s: u64,
+    /// Most that a scrub reads; 0 for no limit.
+    pub scrub_bytes_per_s: u64,
+    /// Seconds between two scrubs that begin by themselves; 0 for none.
+    pub scrub_interval_s: u64,
     /// Free bytes below which a store gets no new files.
     pub reserve_bytes: u64,
     /// How cold chunks are encoded; `None` where they are not, and what is encoded gets its copies
@@ -85,6 +89,8 @@ impl Default for EngineOptions {
             background: true,
             checkpoint_ms: 5000,
             rebuild_bytes_per_s: 0,
+            scrub_bytes_per_s: 0,
+            scrub_interval_s: 0,
             reserve_bytes: 64 << 20,
             encoding: None,
             seed: None,
@@ -162,6 +168,7 @@ pub struct Engine {
     started: Instant,
     pub(crate) mounted_at: Mutex<String>,
     pub(crate) last_scrub: Mutex<Option<ScrubStatus>>,
+    pub(crate) scrubbing: scrub::Scrubbing,
 }
 
 impl std::fmt::Debug for Engine {

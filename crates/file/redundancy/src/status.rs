@@ -120,6 +120,41 @@ pub struct ScrubStatus {
     pub differences: u64,
 }
 
+/// The scrub of what is encoded.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct ScrubScheduleStatus {
+    /// Seconds between two passes that begin by themselves; 0 where none does.
+    pub interval_s: u64,
+    /// When the next pass begins by itself, seconds since the epoch; `None` where none does, or
+    /// one is under way.
+    pub next_s: Option<i64>,
+    /// When the last pass came to its end, seconds since the epoch; `None` before the first.
+    pub last_finished_s: Option<i64>,
+    /// Stripes of that pass.
+    pub last_stripes: u64,
+    /// Damaged pages that it made right again.
+    pub last_mended: u64,
+    /// What it found wrong and could not make right.
+    pub last_lost: u64,
+    /// The pass that is under way, or was interrupted.
+    pub pass: Option<ScrubPassStatus>,
+}
+
+/// A pass of the scrub.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct ScrubPassStatus {
+    /// When it began, seconds since the epoch.
+    pub started_s: i64,
+    /// Stripes that are done, as the stores have it: a pass that is cut goes on behind these.
+    pub stripes: u64,
+    /// Damaged pages that it made right again.
+    pub mended: u64,
+    /// What it found wrong and could not make right.
+    pub lost: u64,
+    /// How far it is, of what was left when it began or went on; `None` while it does not run.
+    pub progress: Option<Progress>,
+}
+
 /// A whole set.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Status {
@@ -148,7 +183,10 @@ pub struct Status {
     /// Data whose copies gave way to parity, where the set encodes or has encoded.
     #[serde(default)]
     pub encoding: Option<EncodingStatus>,
-    /// The last `scrub` or `check`, where there was one.
+    /// The scrub of what is encoded, where the set encodes or has encoded.
+    #[serde(default)]
+    pub scrub: Option<ScrubScheduleStatus>,
+    /// The last `scrub` or `check` since the start, where there was one.
     pub last_scrub: Option<ScrubStatus>,
     /// The stores.
     pub stores: Vec<StoreStatus>,

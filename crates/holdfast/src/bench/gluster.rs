@@ -1,4 +1,4 @@
-//! A GlusterFS replicated volume on this machine alone, as a peer.
+//! A GlusterFS volume on this machine alone, as a peer.
 //!
 //! `volume create` refuses 127.0.0.0/8, so the daemons live in a network namespace of their own
 //! with 10.77.0.1 on its loopback. The mount namespace stays the host's: everybody sees the mount.
@@ -23,10 +23,51 @@ const VOLUME: &str = "bench";
 /// Bring-up was measured at 3 to 12 seconds on two cores.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// How a volume is redundant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// So many copies, a brick each.
+    Replica(usize),
+    /// Erasure coded: data and redundancy bricks.
+    Disperse(usize, usize),
+}
+
+impl Kind {
+    /// Name in the rows.
+    pub(crate) fn name(self) -> String {
+        match self {
+            Kind::Replica(copies) => format!("glusterfs-replica-{copies}"),
+            Kind::Disperse(data, redundancy) => format!("glusterfs-disperse-{data}+{redundancy}"),
+        }
+    }
+
+    fn bricks(self) -> usize {
+        match self {
+            Kind::Replica(copies) => copies,
+            Kind::Disperse(data, redundancy) => data + redundancy,
+        }
+    }
+
+    /// As `volume create` takes it.
+    fn arguments(self) -> Vec<String> {
+        let bricks = self.bricks().to_string();
+        match self {
+            Kind::Replica(_) => vec!["replica".into(), bricks],
+            Kind::Disperse(_, redundancy) => vec![
+                "disperse".into(),
+                bricks,
+                "redundancy".into(),
+                redundancy.to_string(),
+            ],
+        }
+    }
+}
+
 /// A started, mounted volume; taken down when dropped.
 pub(crate) struct Gluster {
     namespace: String,
     directory: PathBuf,
+    kind: Kind,
     bricks: Vec<PathBuf>,
     daemon: Option<Running>,
 }
@@ -39,13 +80,14 @@ impl Gluster {
             .all(|name| process::installed(name))
     }
 
-    /// Brings up a volume with `replicas` bricks, each a directory below `directory` (absolute,
-    /// on a disk file system), and mounts it.
-    pub(crate) fn up(directory: &Path, replicas: usize) -> anyhow::Result<Gluster> {
+    /// Brings up a volume, each brick a directory below `directory` (absolute, on a disk file
+    /// system), and mounts it.
+    pub(crate) fn up(directory: &Path, kind: Kind) -> anyhow::Result<Gluster> {
         let mut gluster = Gluster {
             namespace: format!("holdfast-bench-{}", std::process::id()),
             directory: directory.to_path_buf(),
-            bricks: (0..replicas)
+            kind,
+            bricks: (0..kind.bricks())
                 .map(|index| directory.join(format!("brick{index}")))
                 .collect(),
             daemon: None,
@@ -136,8 +178,8 @@ impl Gluster {
 
         let mut create = self.gluster();
         create
-            .args(["volume", "create", VOLUME, "replica"])
-            .arg(self.bricks.len().to_string())
+            .args(["volume", "create", VOLUME])
+            .args(self.kind.arguments())
             .args(["transport", "tcp"]);
         for brick in &self.bricks {
             create.arg(format!("{ADDRESS}:{}", brick.display()));

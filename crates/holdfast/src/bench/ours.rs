@@ -19,6 +19,7 @@ pub(crate) struct Ours {
     directory: PathBuf,
     stores: Vec<PathBuf>,
     copies: u8,
+    flags: Vec<String>,
     serving: Option<Running>,
 }
 
@@ -32,6 +33,7 @@ impl Ours {
                 .map(|index| directory.join(format!("store{index}")))
                 .collect(),
             copies,
+            flags: Vec::new(),
             serving: None,
         };
         std::fs::create_dir_all(ours.mount())?;
@@ -84,6 +86,30 @@ impl Ours {
         serde_json::from_slice(&output.stdout).context("holdfast status --json is not understood")
     }
 
+    /// Stops the set and starts it with other flags of `holdfast up`, which it keeps from then on.
+    pub(crate) fn restart_with(&mut self, flags: &[String]) -> anyhow::Result<()> {
+        self.flags = flags.to_vec();
+        self.restart()
+    }
+
+    /// Waits until the status is as wanted.
+    pub(crate) fn until(
+        &self,
+        what: &str,
+        limit: Duration,
+        mut wanted: impl FnMut(&Status) -> bool,
+    ) -> anyhow::Result<()> {
+        process::wait_until(what, limit, || Ok(wanted(&self.status()?)))
+    }
+
+    /// Takes in what is now in the place of a store.
+    pub(crate) fn attach(&self, store: &Path) -> anyhow::Result<()> {
+        let mut attach = binary()?;
+        attach.arg("attach").arg(store);
+        attach.arg("--mount").arg(self.mount());
+        process::run(&mut attach, LIMIT, &self.log())
+    }
+
     /// Stops and starts the set, so that neither the kernel nor the process remembers an inode.
     pub(crate) fn restart(&mut self) -> anyhow::Result<()> {
         self.stop()?;
@@ -101,6 +127,7 @@ impl Ours {
             command.arg("--store").arg(store);
         }
         command.arg("--copies").arg(self.copies.to_string());
+        command.args(&self.flags);
         let mut serving = Running::start(&mut command, &self.log(), Duration::from_secs(20))?;
         process::wait_until("holdfast up to be ready", LIMIT, || {
             if let Some(status) = serving.ended()? {

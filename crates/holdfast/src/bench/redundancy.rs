@@ -5,12 +5,13 @@
 //! vote, so it does less work than the replica 3 that its makers advise: the comparison favours it.
 //! What an acknowledgement means on each side is in the note of each row.
 
+mod ec;
 mod jobs;
 mod machine;
 mod run;
 mod side;
 
-use super::gluster::{self, Gluster};
+use super::gluster::{self, Gluster, Kind};
 use super::memory::Sample;
 use super::ours::Ours;
 use super::process;
@@ -27,6 +28,8 @@ use std::time::Duration;
 pub(super) const NAME: &str = "redundancy";
 /// Copies of each file on our side, and bricks of the GlusterFS volume.
 const COPIES: u8 = 2;
+/// The GlusterFS volume beside it.
+const REPLICA: Kind = Kind::Replica(COPIES as usize);
 /// The aim for resident memory while a million files are walked, 200 MiB in 10^6 bytes.
 pub(super) const MEMORY_LIMIT_MB: f64 = 209.7;
 /// Stores on our side.
@@ -62,6 +65,13 @@ pub(super) struct Args {
     /// How many files the memory case makes (default: 1000000, with --quick 20000)
     #[arg(long, value_name = "N")]
     files: Option<u64>,
+    /// Encoded data in place of these: writes, reads, encoding, rebuild and metadata of a set with
+    /// parity (2+1), beside the same set without and a GlusterFS disperse volume
+    #[arg(long, conflicts_with_all = ["case", "mounted"])]
+    ec: bool,
+    /// MiB of data with --ec (default: 768, with --quick 384)
+    #[arg(long, value_name = "MIB", requires = "ec", value_parser = clap::value_parser!(u64).range(384..))]
+    mib: Option<u64>,
     /// Leave the GlusterFS peer out
     #[arg(long)]
     no_gluster: bool,
@@ -90,7 +100,7 @@ impl Args {
 /// signal.
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     process::catch_stop_signals()?;
-    if args.needs_peers() && !process::installed("fio") {
+    if !args.ec && args.needs_peers() && !process::installed("fio") {
         bail!("this benchmark drives its load with fio: apt-get install fio");
     }
     let below = machine::file_system(&args.runs.dir)?;
@@ -100,7 +110,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let scratch = Scratch::new(&args.runs.dir)?;
     let mut report = Report::new(args.runs.json.as_deref())?;
-    measure(args, below, &scratch.0, &mut report)?;
+    if args.ec {
+        ec::run(args, &scratch.0, &mut report)?;
+    } else {
+        measure(args, below, &scratch.0, &mut report)?;
+    }
     run::print_aims(report.rows());
     Ok(())
 }
@@ -122,7 +136,7 @@ fn measure(
     };
     if args.needs_peers() {
         let gluster = if !args.no_gluster && Gluster::installed() {
-            Some(Gluster::up(&scratch.join("gluster"), usize::from(COPIES))?)
+            Some(Gluster::up(&scratch.join("gluster"), REPLICA)?)
         } else {
             None
         };
@@ -131,7 +145,7 @@ fn measure(
             Side::below(below, &scratch.join("below"))?,
         ];
         if !args.no_gluster {
-            sides.push(Side::gluster(gluster.as_ref())?);
+            sides.push(Side::gluster(REPLICA, gluster.as_ref())?);
         }
         let mut bench = Bench::new(sides, report, args.runs.quick, args.runs.rounds(), scratch);
         if args.wants(Case::Io) {
@@ -155,13 +169,20 @@ fn measure(
             endurance(report, ours, args.minutes)?;
         }
     }
-    if !args.no_gluster && args.needs_peers() && !Gluster::installed() {
+    if !args.no_gluster && args.needs_peers() {
+        tell_if_absent();
+    }
+    Ok(())
+}
+
+/// Says how to get the peer where it is not installed.
+fn tell_if_absent() {
+    if !Gluster::installed() {
         eprintln!(
             "The GlusterFS peer is not installed; its rows are empty: apt-get install {}",
             gluster::PACKAGES
         );
     }
-    Ok(())
 }
 
 fn trees(bench: &mut Bench<'_>) -> anyhow::Result<()> {

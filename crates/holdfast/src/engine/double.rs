@@ -53,6 +53,7 @@ pub(crate) fn status() -> Status {
         writable: true,
         active_entries: 12,
         known_inodes: 345,
+        scrub: None,
         last_scrub: None,
         stores: (0..3).map(store).collect(),
     }

@@ -44,6 +44,8 @@ fn options(config: &Config) -> EngineOptions {
         checkpoint_ms: config.checkpoint_ms,
         encoding: config.encoding(),
         rebuild_bytes_per_s: u64::from(config.rebuild_mb_per_s) * 1_000_000,
+        scrub_bytes_per_s: u64::from(config.scrub_mb_per_s) * 1_000_000,
+        scrub_interval_s: u64::from(config.scrub_interval_s),
         ..EngineOptions::default()
     }
 }
@@ -97,6 +99,7 @@ fn report_of(report: redundancy::check::CheckReport) -> CheckReport {
         bytes: report.bytes,
         encoded_chunks: report.encoded_chunks,
         mended: report.mended,
+        before: report.before,
         differences: report.differences,
         shown: report
             .shown

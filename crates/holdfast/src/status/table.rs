@@ -2,7 +2,8 @@
 
 use crate::units::{bytes, count, duration, plural, shorten};
 use redundancy::status::{
-    EncodingStatus, LastRebuild, Progress, ScrubStatus, Status, StoreState, StoreStatus,
+    EncodingStatus, LastRebuild, Progress, ScrubScheduleStatus, ScrubStatus, Status, StoreState,
+    StoreStatus,
 };
 
 const WIDTH: usize = 80;
@@ -30,6 +31,7 @@ pub fn render(status: &Status) -> String {
     }
     lines.push(String::new());
     lines.extend(status.encoding.as_ref().map(encoding));
+    lines.extend(status.scrub.as_ref().map(schedule));
     lines.push(scrub(status.last_scrub.as_ref()));
     lines.push(format!(
         "set {}, generation {}",
@@ -158,6 +160,29 @@ fn scrub(last: Option<&ScrubStatus>) -> String {
     )
 }
 
+/// The scrub that is under way, else the last one and the next.
+fn schedule(scrub: &ScrubScheduleStatus) -> String {
+    if let Some(pass) = &scrub.pass {
+        let done = plural(pass.stripes, "stripe");
+        return match &pass.progress {
+            Some(progress) => rebuild(progress),
+            None => format!("scrub: interrupted after {done}, goes on there"),
+        };
+    }
+    let last = match scrub.last_finished_s {
+        None => "none yet".to_owned(),
+        Some(at) => match (scrub.last_mended, scrub.last_lost) {
+            (0, 0) => format!("{}, no damage", moment(at)),
+            (mended, 0) => format!("{}, {mended} mended", moment(at)),
+            (mended, lost) => format!("{}, {mended} mended, {lost} LOST", moment(at)),
+        },
+    };
+    let next = scrub
+        .next_s
+        .map_or_else(|| "when asked for".to_owned(), moment);
+    format!("last scrub: {last}; next: {next}")
+}
+
 fn encoding(encoding: &EncodingStatus) -> String {
     let code = match encoding.code.as_str() {
         "" => "no more".to_owned(),
@@ -233,6 +258,14 @@ mod tests {
             freed_bytes: 8000 << 19,
             differential_bytes: 12 << 20,
             ..EncodingStatus::default()
+        });
+        status.scrub = Some(ScrubScheduleStatus {
+            interval_s: 2_592_000,
+            next_s: Some(1_797_835_699),
+            last_finished_s: Some(1_795_243_699),
+            last_stripes: 1000,
+            last_mended: 2,
+            ..ScrubScheduleStatus::default()
         });
         let text = render(&status);
         fits(&text);

@@ -7,6 +7,8 @@ use redundancy::status::StoreState;
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
+mod scrub;
+
 const CHUNK: u64 = 64 << 10;
 const FILES: usize = 6;
 const BYTES: usize = 5 * (CHUNK as usize) + 1000;
@@ -17,6 +19,10 @@ fn name(file: usize) -> String {
 
 /// A set with files that are encoded, and what the files hold.
 fn encoded() -> (Place, Vec<Vec<u8>>) {
+    encoded_with(&[])
+}
+
+fn encoded_with(flags: &[&str]) -> (Place, Vec<Vec<u8>>) {
     let mut place = Place::new();
     place.flags = [
         "--encode-percent=90",
@@ -24,8 +30,10 @@ fn encoded() -> (Place, Vec<Vec<u8>>) {
         "--encode-chunk-kb=64",
         "--checkpoint-ms=100",
     ]
-    .map(str::to_owned)
-    .to_vec();
+    .iter()
+    .chain(flags)
+    .map(|flag| (*flag).to_owned())
+    .collect();
     place.up();
     let mut rng = env::Rng::new(7);
     let files: Vec<Vec<u8>> = (0..FILES)

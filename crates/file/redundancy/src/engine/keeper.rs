@@ -127,6 +127,7 @@ pub(crate) fn start(engine: &Arc<Engine>) {
     if engine.encoded.stripes().is_some() {
         spawn("encode", Engine::keep_encoding);
         spawn("merge", |engine, _| engine.keep_merging());
+        spawn("scrub", |engine, _| engine.keep_scrubbing());
     }
 }
 

@@ -458,6 +458,7 @@ impl Engine {
             started: Instant::now(),
             mounted_at: Mutex::default(),
             last_scrub: Mutex::new(None),
+            scrubbing: super::scrub::Scrubbing::default(),
             membership: Mutex::new(Membership {
                 header,
                 dirty,

@@ -81,6 +81,7 @@ impl Engine {
             active_entries: self.journal.len() as u64,
             known_inodes: self.inodes.len() as u64,
             encoding: self.encoding_status(),
+            scrub: self.scrub_status(),
             last_scrub: self.last_scrub.lock().clone(),
             stores,
         }

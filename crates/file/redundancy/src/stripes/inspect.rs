@@ -2,6 +2,7 @@
 
 use super::PAGE_BYTES;
 use super::note::{self, COMMIT, Commit, PREPARE, Prepare};
+use super::position;
 use super::shard::{HEADER_BYTES, Header, Slot, identity};
 use crate::set::SetId;
 use crate::store::Node;
@@ -97,6 +98,11 @@ pub fn recode_note(kind: u16, bytes: &[u8]) -> Option<Vec<u8>> {
         COMMIT => note::encode(&note::decode::<Commit>(bytes)?).ok(),
         _ => None,
     }
+}
+
+/// Decodes the position of a scrub and encodes it again; `None` where the bytes are none.
+pub fn recode_position(bytes: &[u8]) -> Option<Vec<u8>> {
+    position::encode(&position::decode(bytes)?).ok()
 }
 
 #[cfg(test)]

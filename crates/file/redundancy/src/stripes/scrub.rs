@@ -19,8 +19,13 @@ pub struct ScrubReport {
     /// Pages at which all checksums are right and the shards do not belong together. That is a
     /// bug, or somebody forged it; nothing was changed.
     pub contradictions: u64,
+    /// Pages of shards whose file is missing, damaged at its head or cannot be read, on stores that
+    /// are there; nothing was changed.
+    pub unread: u64,
     /// The damaged pages, the first [`DAMAGE_MAX`].
     pub damaged: Vec<Damage>,
+    /// Whether it was stopped before the end of the stripe.
+    pub stopped: bool,
 }
 
 /// Most damaged pages of a stripe that are told one by one.
@@ -45,18 +50,39 @@ impl Stripes {
     /// # Errors
     /// A store failed while something was mended. What cannot be read counts as lost.
     pub fn scrub(&self, id: StripeId, mend: bool) -> Result<ScrubReport> {
+        self.scrub_while(id, mend, &mut |_| true)
+    }
+
+    /// As [`Stripes::scrub`], some pages after the other; in between others may read and merge.
+    /// After each part `go_on` gets the bytes that were read for it, and `false` stops.
+    ///
+    /// # Errors
+    /// As [`Stripes::scrub`].
+    pub fn scrub_while(
+        &self,
+        id: StripeId,
+        mend: bool,
+        go_on: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<ScrubReport> {
         let stripe = self.get(id)?;
-        // Nobody merges meanwhile.
-        let state = stripe.state.write();
-        match *state {
-            State::Sound => {}
-            State::Undecided => return Err(StripeError::Undecided(id)),
-            State::Removed => return Err(StripeError::NoStripe(id)),
-        }
         let mut report = ScrubReport::default();
         for pages in stripe.layout.all_pages().runs() {
-            let run = self.look_at_all(&stripe, pages);
-            self.scrub_run(&stripe, &run, mend, &mut report)?;
+            let before = report.pages;
+            {
+                // Nobody merges meanwhile.
+                let state = stripe.state.write();
+                match *state {
+                    State::Sound => {}
+                    State::Undecided => return Err(StripeError::Undecided(id)),
+                    State::Removed => return Err(StripeError::NoStripe(id)),
+                }
+                let run = self.look_at_all(&stripe, pages);
+                self.scrub_run(&stripe, &run, mend, &mut report)?;
+            }
+            if !go_on((report.pages - before) * PAGE_BYTES as u64) {
+                report.stopped = true;
+                break;
+            }
         }
         Ok(report)
     }
@@ -70,6 +96,8 @@ impl Stripes {
     ) -> Result<()> {
         for (shard, slot) in stripe.layout.shards() {
             let Some(Known::Read(_, right)) = run.shards.get(usize::from(shard.0)) else {
+                let is_there = slot.store().is_some_and(|store| self.site(store).is_ok());
+                report.unread += u64::from(is_there) * u64::from(run.pages.count);
                 continue;
             };
             report.pages += u64::from(run.pages.count);

@@ -48,6 +48,16 @@ impl Metric {
         }
     }
 
+    /// Part of a whole, 0 to 1; less is better.
+    pub(super) fn share(case: &'static str) -> Metric {
+        Metric {
+            case,
+            metric: "share",
+            unit: "1",
+            better: Better::Lower,
+        }
+    }
+
     /// Microseconds; `metric` is `latency_us_p50` or another of that family.
     pub(super) fn latency(case: &'static str, metric: &'static str) -> Metric {
         Metric {
@@ -134,7 +144,13 @@ impl<'a> Bench<'a> {
                 let (Some(own), Some(theirs)) = (own.get(index), theirs.get(index)) else {
                     continue;
                 };
-                self.report.add(row(metric, own, theirs, side, note)?)?;
+                let absent = format!(
+                    "{note}; peer not measured, apt-get install {}",
+                    gluster::PACKAGES
+                );
+                let note = if side.present { note } else { &absent };
+                self.report
+                    .add(row(metric, own, theirs, &side.name, note)?)?;
             }
         }
         Ok(())
@@ -152,22 +168,15 @@ fn order(round: usize, count: usize) -> Vec<usize> {
     order
 }
 
-fn row(
+/// A row of the samples of both sides.
+pub(super) fn row(
     metric: &Metric,
     ours: &[f64],
     theirs: &[f64],
-    side: &Side,
+    peer: &str,
     note: &str,
 ) -> anyhow::Result<Row> {
     let compared = compare(ours, theirs)?;
-    let note = if side.present {
-        note.to_string()
-    } else {
-        format!(
-            "{note}; peer not measured, apt-get install {}",
-            gluster::PACKAGES
-        )
-    };
     Ok(Row {
         bench: super::NAME.into(),
         case: metric.case.into(),
@@ -176,11 +185,11 @@ fn row(
         better: metric.better,
         ours: compared.ours,
         peer: compared.peer,
-        peer_name: side.name.clone(),
+        peer_name: peer.into(),
         ratio: compared.ratio,
         runs: compared.runs,
         spread: compared.spread,
-        note,
+        note: note.into(),
     })
 }
 
@@ -211,7 +220,8 @@ pub(super) fn timed(command: &mut Command, log: &Path) -> anyhow::Result<f64> {
 
 /// Says for each aim of docs/benchmarks.md whether the rows meet it.
 pub(super) fn print_aims(rows: &[Row]) {
-    let aims = aims(rows);
+    let mut aims = aims(rows);
+    aims.extend(super::ec::aims(rows));
     if !aims.is_empty() {
         eprintln!("\naims (docs/benchmarks.md):");
     }
@@ -222,7 +232,7 @@ pub(super) fn print_aims(rows: &[Row]) {
 
 fn aims(rows: &[Row]) -> Vec<(bool, String)> {
     let mut found = Vec::new();
-    for row in rows {
+    for row in rows.iter().filter(|row| !row.case.starts_with("ec_")) {
         let gluster = row.peer_name.starts_with("glusterfs");
         let read = row.case.contains("_read_") && row.better == Better::Higher;
         let least = match row.case.as_str() {

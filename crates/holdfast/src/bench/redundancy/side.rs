@@ -1,6 +1,6 @@
 //! The sides of the comparison: where each one is worked on, and where its pages are.
 
-use crate::bench::gluster::Gluster;
+use crate::bench::gluster::{Gluster, Kind};
 use crate::bench::ours::Ours;
 use crate::bench::tree;
 use std::path::{Path, PathBuf};
@@ -44,17 +44,17 @@ impl Side {
         Side::new(file_system.into(), directory, Vec::new(), true)
     }
 
-    /// A GlusterFS volume; absent where `gluster` is.
-    pub(super) fn gluster(gluster: Option<&Gluster>) -> anyhow::Result<Side> {
+    /// A GlusterFS volume of this kind; absent where `gluster` is.
+    pub(super) fn gluster(kind: Kind, gluster: Option<&Gluster>) -> anyhow::Result<Side> {
         match gluster {
             Some(gluster) => Side::new(
-                format!("glusterfs-replica-{}", gluster.bricks().len()),
+                kind.name(),
                 &gluster.mount(),
                 gluster.bricks().to_vec(),
                 false,
             ),
             None => Ok(Side {
-                name: "glusterfs-replica-2".into(),
+                name: kind.name(),
                 present: false,
                 work: PathBuf::new(),
                 is_fast: false,
@@ -63,7 +63,13 @@ impl Side {
         }
     }
 
-    fn new(name: String, root: &Path, copies: Vec<PathBuf>, is_fast: bool) -> anyhow::Result<Side> {
+    /// Whatever is mounted at `root`, with its copies in other trees.
+    pub(super) fn new(
+        name: String,
+        root: &Path,
+        copies: Vec<PathBuf>,
+        is_fast: bool,
+    ) -> anyhow::Result<Side> {
         let work = root.join(WORK);
         std::fs::create_dir(&work)?;
         let mut pages = vec![work.clone()];

@@ -2,6 +2,7 @@
 //! replaces ([F] section 5.3.1).
 
 use super::{Args, Better, DATA, NAME, PAGE_BYTES, Report, Row, STORES, Scene, below};
+use crate::bench::latency::{Figures, Samples};
 use crate::bench::row::compare;
 use anyhow::Context as _;
 use env::{Disk, Rng};
@@ -12,16 +13,6 @@ use redundancy::stripes::delayed::{Delayed, LogSite, Method, Options};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
-
-/// What one run of one side measured.
-#[derive(Clone, Copy, Default)]
-struct Figures {
-    p50: f64,
-    p99: f64,
-    p999: f64,
-    ops_per_s: f64,
-}
 
 /// Which of [`Figures`] a row shows.
 type Metric = (&'static str, Better, fn(&Figures) -> f64);
@@ -36,45 +27,6 @@ const MANY_PAGES: u64 = 1 << 32;
 
 /// Pages above which a merge runs beside the writer.
 const FEW_PAGES: u64 = 512;
-
-/// The latencies of one side, and how long all of it took.
-#[derive(Default)]
-struct Samples {
-    took_us: Vec<f64>,
-    seconds: f64,
-}
-
-impl Samples {
-    fn add(
-        &mut self,
-        ops: usize,
-        mut op: impl FnMut() -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
-        let start = Instant::now();
-        for _ in 0..ops {
-            let before = Instant::now();
-            op()?;
-            self.took_us.push(before.elapsed().as_secs_f64() * 1e6);
-        }
-        self.seconds += start.elapsed().as_secs_f64();
-        Ok(())
-    }
-
-    fn figures(mut self) -> Figures {
-        self.took_us.sort_by(f64::total_cmp);
-        let count = self.took_us.len();
-        let at = |share: f64| {
-            let index = (count as f64 * share) as usize;
-            self.took_us.get(index).or(self.took_us.last()).copied()
-        };
-        Figures {
-            p50: at(0.5).unwrap_or(0.0),
-            p99: at(0.99).unwrap_or(0.0),
-            p999: at(0.999).unwrap_or(0.0),
-            ops_per_s: count as f64 / self.seconds,
-        }
-    }
-}
 
 /// Turns that the writes of a round are cut into, so that what else the machine does falls on all
 /// sides alike.
