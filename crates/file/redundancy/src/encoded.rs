@@ -22,6 +22,7 @@ mod watch;
 pub(crate) use index::{Chunk, Extents, Index};
 pub(crate) use site::{clear_site, has_site, index_of, log_site, open_site};
 
+use crate::encoding::StripeId;
 use crate::label::{ObjectId, StoreIndex};
 use crate::store::{Node, Store};
 use crate::stripes::delayed::Delayed;
@@ -144,6 +145,30 @@ impl Encoded {
     /// The first encoded chunk that reaches into a range of an object.
     pub(crate) fn first_in(&self, object: ObjectId, offset: u64, length: u64) -> Option<Chunk> {
         self.index.read().first_in(object, offset, length)
+    }
+
+    /// Stripes with chunks that reach into a range of an object, at most so many.
+    pub(crate) fn stripes_in(
+        &self,
+        object: ObjectId,
+        offset: u64,
+        length: u64,
+        most: usize,
+    ) -> Vec<StripeId> {
+        let index = self.index.read();
+        let mut ids: Vec<StripeId> = Vec::new();
+        let end = offset.saturating_add(length);
+        let mut at = offset;
+        while let Some(chunk) = index.first_in(object, at, end - at) {
+            if !ids.contains(&chunk.stripe) {
+                ids.push(chunk.stripe);
+            }
+            at = chunk.end();
+            if at >= end || ids.len() >= most {
+                break;
+            }
+        }
+        ids
     }
 
     /// Whether nothing is encoded, and nothing about to be: changes need not ask.

@@ -16,6 +16,7 @@ mod crawl;
 mod differential;
 mod encode;
 mod find;
+mod give_up;
 mod held;
 mod keeper;
 mod layer;

@@ -21,6 +21,9 @@ fn at_present(time: Option<SetTime>, now: Timestamp) -> Option<SetTime> {
 impl Engine {
     /// Changes attributes on every copy; "now" is the same moment on all.
     pub(crate) fn change_attr(&self, inode: &Arc<Inode>, change: &SetAttr) -> Result<Attr> {
+        if let Some(size) = change.size.filter(|_| inode.kind == Kind::File) {
+            self.give_up_range(inode.id, size, u64::MAX)?;
+        }
         let _gate = self.begin()?;
         let now = env::wall_time();
         let now = Timestamp {

@@ -408,13 +408,14 @@ impl Engine {
         length: u64,
         flags: AllocateFlags,
     ) -> Result<()> {
-        let _gate = self.begin()?;
         let shifts = AllocateFlags::COLLAPSE_RANGE | AllocateFlags::INSERT_RANGE;
         let reach = if flags.intersects(shifts) {
             u64::MAX - offset
         } else {
             length
         };
+        self.give_up_range(inode.id, offset, reach)?;
+        let _gate = self.begin()?;
         self.before_change(inode.id, offset, reach)?;
         self.touch(inode, Entry::Attributes(inode.id), 0xff)?;
         self.touch_range(inode, offset, reach.min(u64::from(u32::MAX) * CHUNK_BYTES))?;

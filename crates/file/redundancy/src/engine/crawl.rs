@@ -217,10 +217,12 @@ impl Engine {
     /// Gives everything that is encoded its copies back.
     pub(crate) fn return_all(&self) -> Result<()> {
         let stripes = self.encoded.stripes();
-        for stripe in stripes.map_or_else(Vec::new, |stripes| stripes.all()) {
+        let all = stripes.map_or_else(Vec::new, |stripes| stripes.all());
+        let ids: Vec<StripeId> = all.iter().map(|stripe| stripe.id).collect();
+        for batch in ids.chunks(BATCH) {
             self.go_on()?;
             let _gate = self.begin()?;
-            self.restore_copies(stripe.id)?;
+            self.restore_copies(batch)?;
         }
         Ok(())
     }
@@ -321,7 +323,7 @@ impl Engine {
         let id = work.now.remove(&stripe).unwrap_or(stripe);
         if work.gone.insert(id) {
             let _gate = self.begin()?;
-            self.restore_copies(id)?;
+            self.restore_copies(&[id])?;
             work.round.given_up += 1;
         }
         Ok(())

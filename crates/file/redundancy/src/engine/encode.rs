@@ -1,4 +1,4 @@
-//! Giving up the copies of chunks for a stripe, and giving them back.
+//! Giving up the copies of chunks for a stripe, and what stores have of stripes when they come.
 //!
 //! The caller of everything here holds the gate for reading where it says so, and no lock of the
 //! engine besides.
@@ -6,12 +6,10 @@
 use super::Engine;
 use crate::encoded;
 use crate::encoding::{ChunkBytes, Share, StripeId};
-use crate::journal::Failed;
-use crate::journal::dirty::{Entry, Place, regions};
 use crate::label::{ObjectId, StoreIndex, StoreMask};
-use crate::store::{Node, Store, StoreFile};
-use crate::stripes::delayed::{self, Delayed, Found};
-use crate::stripes::{Base, Layout, PAGE_BYTES, Recovered, Slot, Stripe, StripeError, Stripes};
+use crate::store::{Node, Store};
+use crate::stripes::delayed::{self, Delayed};
+use crate::stripes::{Base, Layout, PAGE_BYTES, Slot, Stripe, StripeError, Stripes};
 use env::errno::{Errno, Fault, fault};
 use mount::AllocateFlags;
 use parity::{Geometry, Shard};
@@ -20,9 +18,6 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 type Result<T, E = Errno> = core::result::Result<T, E>;
-
-/// Bytes that are read and written at once where copies get their bytes again.
-const RUN_BYTES: u64 = 256 << 10;
 
 /// B where nothing is said: 0.5 % of the capacity (\[F\] section 5.3).
 const DIFFERENTIAL_SHARE: Share = Share::per_mille(5);
@@ -93,38 +88,6 @@ impl NewStripe {
         });
         bases.collect()
     }
-}
-
-/// Why a base did not get what is in differentials.
-enum FillError {
-    Store(Errno),
-    Stripe(StripeError),
-}
-
-impl From<StripeError> for FillError {
-    fn from(error: StripeError) -> FillError {
-        FillError::Stripe(error)
-    }
-}
-
-/// Writes what is in differentials of a chunk into its base, durably.
-fn fill_base(
-    delayed: &Delayed,
-    stripe: &Stripe,
-    shard: Shard,
-    base: &Base,
-    bare: &Arc<dyn Store>,
-) -> Result<(), FillError> {
-    let mut file = None;
-    delayed.each_run(stripe.id, shard, |at, bytes| {
-        if file.is_none() {
-            file = Some(bare.open(&base.node, true).map_err(FillError::Store)?);
-        }
-        let file = file.as_ref().ok_or(FillError::Store(Errno::IO))?;
-        let written = file.write_at(base.offset + at, bytes);
-        written.map_err(FillError::Store)
-    })?;
-    file.map_or(Ok(()), |file| file.sync(true).map_err(FillError::Store))
 }
 
 impl Engine {
@@ -222,129 +185,6 @@ impl Engine {
         }
     }
 
-    /// A range of a file is about to change: encoded chunks in it get their copies back first. The
-    /// caller holds the gate for reading.
-    pub(crate) fn before_change(&self, object: ObjectId, offset: u64, length: u64) -> Result<()> {
-        if self.encoded.is_idle() {
-            return Ok(());
-        }
-        self.encoded.watch().change(object, offset, length);
-        while let Some(chunk) = self.encoded.first_in(object, offset, length) {
-            self.restore_copies(chunk.stripe)?;
-        }
-        Ok(())
-    }
-
-    /// Gives every chunk of a stripe its copies back, durably, and gives the stripe up. The caller
-    /// holds the gate for reading, or nobody else is there yet.
-    ///
-    /// # Errors
-    /// ENOSPC where the copies have no room, EIO where a chunk cannot be decoded, or no store with a
-    /// copy of it is there: the stripe stands.
-    pub(crate) fn restore_copies(&self, id: StripeId) -> Result<()> {
-        let _one = self.encoded.changing.lock();
-        let Some((stripes, delayed)) = self.encoded.layers() else {
-            return Ok(());
-        };
-        let (Ok(stripe), Ok(written)) = (stripes.get(id), delayed.close_stripe(id)) else {
-            return Ok(());
-        };
-        for (shard, slot) in stripe.layout.shards() {
-            let (Some(chunk), Some(home), Some(base)) =
-                (slot.chunk(), slot.store(), stripe.base(shard))
-            else {
-                continue;
-            };
-            let filled = self.fill_copies(
-                (&stripes, &delayed),
-                &stripe,
-                shard,
-                (chunk.object, home),
-                base,
-            );
-            if let Err(errno) = filled {
-                delayed.reopen_stripe(id);
-                return Err(errno);
-            }
-        }
-        if written {
-            // A base that has changed no longer decodes the others: a start after a crash must
-            // know that they need not be decoded any more.
-            self.until_it_holds(|| delayed.note_given_up(id))?;
-        }
-        self.encoded.refill(&stripe);
-        self.finish_give_up((&stripes, &delayed), &stripe)
-    }
-
-    /// Does something of which every store that fails is fenced, until the others have done it.
-    pub(crate) fn until_it_holds(
-        &self,
-        mut act: impl FnMut() -> Result<(), StripeError>,
-    ) -> Result<()> {
-        for _ in 0..=self.slots.len() {
-            match act() {
-                Ok(()) => return Ok(()),
-                Err(error) => self.fence_of(&error)?,
-            }
-        }
-        Err(Errno::IO)
-    }
-
-    /// Ends the giving up of a stripe whose copies have their bytes: what is in differentials goes
-    /// into the bases, the stripe and then the differentials go.
-    fn finish_give_up(
-        &self,
-        (stripes, delayed): (&Stripes, &Delayed),
-        stripe: &Stripe,
-    ) -> Result<()> {
-        for (shard, slot) in stripe.layout.shards() {
-            let (Some(home), Some(base)) = (slot.store(), stripe.base(shard)) else {
-                continue;
-            };
-            let bare = self.encoded.bare(home);
-            let Some(bare) = bare.filter(|_| self.members().has(home)) else {
-                // It gets the bytes from the copies when it is back.
-                continue;
-            };
-            match fill_base(delayed, stripe, shard, base, &bare) {
-                // The file is gone.
-                Ok(()) | Err(FillError::Store(Errno::STALE | Errno::NOENT)) => {}
-                Err(FillError::Store(errno)) => self.fence_for(home, errno)?,
-                Err(FillError::Stripe(error)) => {
-                    tracing::warn!(%error, "a base cannot be completed; its copies are whole");
-                    self.fence_for(home, Errno::UCLEAN)?;
-                }
-            }
-        }
-        if let Err(error) = stripes.remove(stripe.id) {
-            self.fence_of(&error)?;
-        }
-        self.until_it_holds(|| delayed.forget(stripe.id))?;
-        self.encoded.remove(stripe);
-        Ok(())
-    }
-
-    /// Goes on with what a crash has cut.
-    fn finish_given_up(&self, found: &Found) -> Result<()> {
-        let Some((stripes, delayed)) = self.encoded.layers() else {
-            return Ok(());
-        };
-        for id in &found.given_up {
-            match stripes.get(*id) {
-                Ok(stripe) => self.finish_give_up((&stripes, &delayed), &stripe)?,
-                // Its bases had everything before it went.
-                Err(_) => self.until_it_holds(|| delayed.forget(*id))?,
-            }
-        }
-        for id in &found.unknown {
-            tracing::error!(
-                stripe = id.0,
-                "writes to a stripe are there and its shards are not; they are kept"
-            );
-        }
-        Ok(())
-    }
-
     /// How differentials are kept on the stores as they are.
     fn differential_options(&self) -> delayed::Options {
         let bare = self.bare_members();
@@ -363,130 +203,6 @@ impl Engine {
             parallel: self.options.background && devices.len() > 1,
             ..delayed::Options::new(pages)
         }
-    }
-
-    fn fill_copies(
-        &self,
-        layers: (&Stripes, &Delayed),
-        stripe: &Stripe,
-        shard: Shard,
-        (object, home): (ObjectId, StoreIndex),
-        base: &Base,
-    ) -> Result<()> {
-        let length = stripe.layout.chunk.get();
-        let mut holders = std::iter::once(home).chain(base.copies.iter().map(|(store, _)| *store));
-        if !holders.any(|store| self.members().has(store)) {
-            // Before anything is written down: a change that no member can tell of would keep the
-            // stores that can from coming back.
-            return Err(Errno::IO);
-        }
-        // A store that is away has not seen that its copy is needed again.
-        self.touch_copies(object, base.offset, length, || Place {
-            nodes: std::iter::once((home, base.node.clone()))
-                .chain(base.copies.iter().cloned())
-                .collect(),
-            ..Place::default()
-        })?;
-        let mut held = self.members().has(home);
-        for (index, node) in &base.copies {
-            let Some(bare) = self
-                .encoded
-                .bare(*index)
-                .filter(|_| self.members().has(*index))
-            else {
-                continue;
-            };
-            if self.is_only_held(object, (*index, node))? {
-                held = true;
-                continue;
-            }
-            let filled = bare.open(node, true).and_then(|file| {
-                self.fill(layers, stripe, shard, (home, base), &*file)?;
-                file.sync(true)
-            });
-            match filled {
-                // The copy was removed, or made anew with all of its bytes.
-                Ok(()) | Err(Errno::STALE | Errno::NOENT) => held = true,
-                Err(errno) if fault(errno) == Fault::Medium => self.fence_for(*index, errno)?,
-                Err(Errno::NODATA) => return Err(Errno::IO),
-                Err(errno) => return Err(errno),
-            }
-        }
-        // Every store with a copy is away: one of them would come back with a hole that seems to
-        // be the content, and without the stripe nothing would say otherwise.
-        held.then_some(()).ok_or(Errno::IO)
-    }
-
-    /// Writes what a chunk is into one copy.
-    fn fill(
-        &self,
-        (stripes, delayed): (&Stripes, &Delayed),
-        stripe: &Stripe,
-        shard: Shard,
-        (home, base): (StoreIndex, &Base),
-        file: &dyn StoreFile,
-    ) -> Result<()> {
-        let length = stripe.layout.chunk.get();
-        let mut buffer = vec![0; length.min(RUN_BYTES) as usize];
-        let mut at = 0;
-        let mut unread = |at: u64, bytes: &mut [u8]| {
-            let Err(error) = stripes.read(stripe.id, shard, at, bytes) else {
-                return Ok(());
-            };
-            // What is left of the stripe does not say what is right. The file itself does, as
-            // it did before it was encoded.
-            tracing::warn!(%error, "a chunk is taken from its home as it is");
-            let bare = self.encoded.bare(home).filter(|_| self.members().has(home));
-            let own = bare.and_then(|bare| bare.open(&base.node, false).ok());
-            match own.map(|own| own.read_at(base.offset + at, bytes)) {
-                Some(Ok(got)) if got == bytes.len() => Ok(()),
-                _ => Err(error),
-            }
-        };
-        while at < length {
-            let part = (length - at).min(RUN_BYTES);
-            let buffer = &mut buffer[..part as usize];
-            let read = delayed.read_over(stripe.id, shard, (at, &mut *buffer), &mut unread);
-            if let Err(error) = read {
-                tracing::warn!(%error, "a chunk cannot be given its copies back");
-                return Err(Errno::NODATA);
-            }
-            let zeros = buffer.iter().all(|byte| *byte == 0);
-            let punch = AllocateFlags::PUNCH_HOLE | AllocateFlags::KEEP_SIZE;
-            if !zeros || file.allocate(base.offset + at, part, punch).is_err() {
-                file.write_at(base.offset + at, buffer)?;
-            }
-            at += part;
-        }
-        Ok(())
-    }
-
-    fn touch_copies(
-        &self,
-        object: ObjectId,
-        offset: u64,
-        length: u64,
-        place: impl Fn() -> Place,
-    ) -> Result<()> {
-        if self.journal.implicit(object) {
-            return Ok(());
-        }
-        for (region, mask) in regions(offset, length) {
-            let entry = Entry::Region(object, region);
-            let mut tries = 0..=self.slots.len();
-            loop {
-                tries.next().ok_or(Errno::IO)?;
-                match self.journal.touch(entry, mask, &place) {
-                    Ok(()) => break,
-                    Err(Failed(stores)) => {
-                        for (store, error) in stores {
-                            self.fence(store, &format!("its journal cannot be written: {error}"))?;
-                        }
-                    }
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Encodes chunks, stripe by stripe, and frees their copies. What has changed since it was
@@ -671,55 +387,13 @@ impl Engine {
         self.give_up_incomplete(&report)
     }
 
-    /// Gives up every stripe that has a part on a store that is away, whose own word is not to be
-    /// believed, and takes away what it has of them. A stripe of which too little is left without
-    /// the store keeps it out: what it has may be all that there is.
-    fn give_up_shards_of(&self, index: StoreIndex, bare: &Arc<dyn Store>) -> Result<()> {
-        let stripes = self.encoded.stripes();
-        for stripe in stripes.map_or_else(Vec::new, |stripes| stripes.all()) {
-            let held = |base: &Base| base.copies.iter().any(|(store, _)| *store == index);
-            let mut shards = stripe.layout.shards();
-            let copies = shards.any(|(shard, _)| stripe.base(shard).is_some_and(held));
-            if stripe.layout.stores().has(index) || copies {
-                let _gate = self.gate.read();
-                self.restore_copies(stripe.id)?;
-            }
-        }
-        encoded::clear_site(bare)
-    }
-
-    /// Gives up what stands in part. Where too little of a stripe is there it stays as it is: a
-    /// store that is away may bring what is missing.
-    fn give_up_incomplete(&self, report: &Recovered) -> Result<()> {
-        for (store, file, wrong) in &report.damaged {
-            tracing::warn!(store = store.0, file, %wrong, "a shard file is damaged; it is kept");
-        }
-        for id in &report.incomplete {
-            tracing::warn!(stripe = id.0, "a stripe stands in part and is given up");
-            self.give_up_if_possible(*id)?;
-        }
-        Ok(())
-    }
-
-    fn give_up_if_possible(&self, id: StripeId) -> Result<()> {
-        match self.restore_copies(id) {
-            Err(Errno::IO | Errno::NOSPC) => {
-                tracing::warn!(
-                    stripe = id.0,
-                    "it cannot be given up now: too little of it is there, or no room for copies"
-                );
-                Ok(())
-            }
-            other => other,
-        }
-    }
-
     /// Gives up the stripes of files that a recovery or a return has made anew, or removed: the
     /// references of their copies lead nowhere.
     pub(crate) fn audit_stripes(&self) -> Result<()> {
         let Some(stripes) = self.encoded.stripes() else {
             return Ok(());
         };
+        let mut gone = Vec::new();
         let mut known: BTreeMap<(StoreIndex, Node), bool> = BTreeMap::new();
         for stripe in stripes.all() {
             let mut lost = false;
@@ -747,10 +421,10 @@ impl Engine {
                     stripe = stripe.id.0,
                     "a file of a stripe is gone; it is given up"
                 );
-                self.give_up_if_possible(stripe.id)?;
+                gone.push(stripe.id);
             }
         }
-        Ok(())
+        self.give_up_if_possible(&gone)
     }
 
     /// Whether a copy is what it was, or on a store that is away.

@@ -147,11 +147,7 @@ impl Engine {
         if self.inodes.get(id).is_some() {
             return Ok(false);
         }
-        while let Some(chunk) = self.encoded.first_in(id, 0, u64::MAX) {
-            self.go_on()?;
-            let _gate = self.begin()?;
-            self.restore_copies(chunk.stripe)?;
-        }
+        self.give_up_range(id, 0, u64::MAX)?;
         let _gate = self.begin()?;
         for (index, store) in self.member_stores() {
             let gone = store

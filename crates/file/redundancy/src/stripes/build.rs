@@ -3,10 +3,11 @@
 use super::shard::{HEADER_BYTES, Header, OpenShard, name, new_name};
 use super::{Base, Layout, Result, Site, State, Stripe, StripeError, Stripes};
 use crate::encoding::StripeId;
-use crate::label::StoreMask;
+use crate::label::{StoreIndex, StoreMask};
 use env::Open;
 use env::errno::Errno;
 use parity::{Code, Role, Shard};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A stripe whose shards are all there, durable and verified, and that nobody relies on yet.
@@ -176,47 +177,64 @@ impl Stripes {
         })
     }
 
-    /// Gives a stripe up: its members have their copies again, durably, or are gone. When this
-    /// has returned nothing of it is left on the stores that are there, and the bases may be
+    /// Gives stripes up: their members have their copies again, durably, or are gone. When this
+    /// has returned nothing of them is left on the stores that are there, and the bases may be
     /// written.
     ///
     /// # Errors
     /// [`StripeError::Left`] with the stores that failed: they are to be fenced. On all others the
-    /// stripe is gone.
-    pub fn remove(&self, id: StripeId) -> Result<()> {
-        let stripe = self.get(id)?;
-        *stripe.state.write() = State::Removed;
-        self.stripes.write().remove(&id);
-        // First the stripe counts as not finished, so that a start after a crash in here takes the
-        // rest away: the copies, not what is left of the stripe, are what the data is.
-        let failed = self.unfinish(&stripe);
-        let (error, left) = self.take_away(&stripe);
-        let left = left.with_all(failed);
-        if let Some(error) = error {
-            tracing::warn!(%error, "a stripe that was given up is left on a store");
+    /// stripes are gone.
+    pub fn remove(&self, ids: &[StripeId]) -> Result<()> {
+        let mut gone = Vec::with_capacity(ids.len());
+        for id in ids {
+            let stripe = self.get(*id)?;
+            *stripe.state.write() = State::Removed;
+            self.stripes.write().remove(id);
+            gone.push(stripe);
         }
-        if left.is_empty() {
+        // First the stripes count as not finished, so that a start after a crash in here takes the
+        // rest away: the copies, not what is left of a stripe, are what the data is.
+        let mut failed = self.unfinish(&gone);
+        let sites: Vec<Arc<Site>> = self.sites.read().values().cloned().collect();
+        for site in sites {
+            if let Err(error) = site.take_all_away(&gone) {
+                tracing::warn!(%error, "stripes that were given up are left on a store");
+                failed = failed.with(site.store);
+            }
+        }
+        if failed.is_empty() {
             Ok(())
         } else {
-            Err(StripeError::Left(left))
+            Err(StripeError::Left(failed))
         }
     }
 
     /// Takes the final names of the parity shards that are there, or, where none is, that of a data
-    /// shard; the stores that failed.
-    fn unfinish(&self, stripe: &Stripe) -> StoreMask {
+    /// shard, durably; the stores that failed.
+    fn unfinish(&self, stripes: &[Arc<Stripe>]) -> StoreMask {
         let mut failed = StoreMask::default();
-        let mut done = false;
-        for (shard, slot) in stripe.layout.shards().rev() {
-            let Some(Ok(site)) = slot.store().map(|store| self.site(store)) else {
-                continue;
-            };
-            if slot.chunk().is_some() && done {
-                break;
+        let mut sites: BTreeMap<StoreIndex, Arc<Site>> = BTreeMap::new();
+        for stripe in stripes {
+            let mut done = false;
+            for (shard, slot) in stripe.layout.shards().rev() {
+                let Some(Ok(site)) = slot.store().map(|store| self.site(store)) else {
+                    continue;
+                };
+                if slot.chunk().is_some() && done {
+                    break;
+                }
+                match site.unfinish(stripe.id, shard) {
+                    Ok(()) => {
+                        done = true;
+                        sites.insert(site.store, site);
+                    }
+                    Err(_) => failed = failed.with(site.store),
+                }
             }
-            match site.unfinish(stripe.id, shard) {
-                Ok(()) => done = true,
-                Err(_) => failed = failed.with(site.store),
+        }
+        for (store, site) in sites {
+            if site.shards.sync().is_err() {
+                failed = failed.with(store);
             }
         }
         failed
@@ -242,25 +260,53 @@ impl Stripes {
 impl Site {
     /// Removes the files of a shard, durably, and sees to it that no merge of it comes back.
     pub(super) fn take_away(&self, stripe: StripeId, shard: Shard) -> Result<()> {
-        let io = |doing| StripeError::io(self.store, doing);
+        self.end_merges()?;
+        self.remove_files(stripe, shard)?;
+        self.sync_shards()
+    }
+
+    /// The same for all shards that the store has of some stripes.
+    fn take_all_away(&self, stripes: &[Arc<Stripe>]) -> Result<()> {
+        let mut shards = Vec::new();
+        for stripe in stripes {
+            let mine = stripe.layout.shards();
+            let mine = mine.filter(|(_, slot)| slot.store() == Some(self.store));
+            shards.extend(mine.map(|(shard, _)| (stripe.id, shard)));
+        }
+        if shards.is_empty() {
+            return Ok(());
+        }
+        self.end_merges()?;
+        for (stripe, shard) in shards {
+            self.remove_files(stripe, shard)?;
+        }
+        self.sync_shards()
+    }
+
+    fn end_merges(&self) -> Result<()> {
         let flushed = self.notes.flush();
-        flushed.map_err(StripeError::notes(self.store, "ending merges"))?;
+        flushed.map_err(StripeError::notes(self.store, "ending merges"))
+    }
+
+    fn remove_files(&self, stripe: StripeId, shard: Shard) -> Result<()> {
         for file in [name(stripe, shard), new_name(stripe, shard)] {
             match self.shards.remove(&file) {
                 Ok(()) | Err(Errno::NOENT) => {}
-                Err(errno) => return Err(io("removing a shard")(errno)),
+                Err(errno) => return Err(StripeError::io(self.store, "removing a shard")(errno)),
             }
         }
-        self.shards
-            .sync()
-            .map_err(io("syncing the shards' directory"))
+        Ok(())
     }
 
-    /// Takes a shard its final name, durably.
+    fn sync_shards(&self) -> Result<()> {
+        let synced = self.shards.sync();
+        synced.map_err(StripeError::io(self.store, "syncing the shards' directory"))
+    }
+
+    /// Takes a shard its final name; durable after a sync of the directory.
     fn unfinish(&self, stripe: StripeId, shard: Shard) -> Result<()> {
-        let renamed = self
-            .shards
-            .rename(&name(stripe, shard), &new_name(stripe, shard));
+        let (from, to) = (name(stripe, shard), new_name(stripe, shard));
+        let renamed = self.shards.rename_unsynced(&from, &to);
         match renamed {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(StripeError::io(self.store, "giving a stripe up")(errno)),

@@ -140,10 +140,14 @@ impl Dir for RealDir {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.rename_unsynced(from, to)?;
+        fsync(&self.fd)
+    }
+
+    fn rename_unsynced(&self, from: &str, to: &str) -> Result<()> {
         check_name(from)?;
         check_name(to)?;
-        renameat(&self.fd, from, &self.fd, to)?;
-        fsync(&self.fd)
+        renameat(&self.fd, from, &self.fd, to)
     }
 
     fn remove(&self, name: &str) -> Result<()> {

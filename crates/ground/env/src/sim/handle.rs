@@ -178,6 +178,21 @@ impl Dir for SimDir {
         Ok(())
     }
 
+    fn rename_unsynced(&self, from: &str, to: &str) -> Result<()> {
+        let (mut machine, fails) = self.begin(Operation::Rename, from)?;
+        self.find(&machine, from)?;
+        check_name(to)?;
+        fails.map_or(Ok(()), Err)?;
+        if from != to {
+            machine.emit(Event::Rename {
+                dir: self.dir.clone(),
+                from: from.to_owned(),
+                to: to.to_owned(),
+            });
+        }
+        Ok(())
+    }
+
     fn remove(&self, name: &str) -> Result<()> {
         let (mut machine, fails) = self.begin(Operation::Remove, name)?;
         self.find(&machine, name)?;

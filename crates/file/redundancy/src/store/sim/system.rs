@@ -170,6 +170,12 @@ impl env::Dir for SystemDir {
         sync(&mut *self.store.step()?, None)
     }
 
+    fn rename_unsynced(&self, from: &str, to: &str) -> Result<()> {
+        let (from, to) = (self.name(from), self.name(to));
+        let (from, to) = ((SYSTEM, OsStr::new(&from)), (SYSTEM, OsStr::new(&to)));
+        names::rename(&mut *self.store.change()?, from, to, RenameFlags::empty())
+    }
+
     fn remove(&self, name: &str) -> Result<()> {
         let name = self.name(name);
         names::unlink(&mut *self.store.change()?, SYSTEM, OsStr::new(&name))

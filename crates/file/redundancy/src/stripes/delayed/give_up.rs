@@ -16,6 +16,9 @@ use parity::Shard;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// More shards than a stripe can have: each is on another store.
+const SHARDS_MAX: u8 = crate::config::STORES_MAX as u8;
+
 impl Delayed {
     /// Takes no more writes to a stripe; whether the logs have anything of it.
     ///
@@ -42,21 +45,25 @@ impl Delayed {
         }
     }
 
-    /// Notes, durably and with all that was written before, that the copies of a stripe's chunks
-    /// have their bytes. From here on it is to be given up to the end.
+    /// Notes, durably and with all that was written before, that the copies of stripes' chunks have
+    /// their bytes. From here on they are to be given up to the end.
     ///
     /// # Errors
     /// A store failed, and is to leave; it may be asked again.
-    pub fn note_given_up(&self, id: StripeId) -> Result<()> {
-        let mut stores = StoreMask::default();
-        for chunk in self.chunks_of(id) {
-            let mut state = chunk.state.write();
-            if state.written {
-                stores = chunk.copies.iter().copied().fold(stores, StoreMask::with);
+    pub fn note_given_up(&self, ids: &[StripeId]) -> Result<()> {
+        let mut notes = Vec::with_capacity(ids.len());
+        for id in ids {
+            let mut stores = StoreMask::default();
+            for chunk in self.chunks_of(*id) {
+                let mut state = chunk.state.write();
+                if state.written {
+                    stores = chunk.copies.iter().copied().fold(stores, StoreMask::with);
+                }
+                state.in_base = true;
             }
-            state.in_base = true;
+            notes.push((stores, Content::GiveUp(*id)));
         }
-        self.note(stores, Content::GiveUp(id))
+        self.note(&notes)
     }
 
     /// What is in differentials of a data shard, for its base: the place in the shard, and the
@@ -90,19 +97,27 @@ impl Delayed {
         Ok(())
     }
 
-    /// A stripe is given up: its differentials are not wanted any more. The caller has durably
+    /// Stripes are given up: their differentials are not wanted any more. The caller has durably
     /// what it needs of them. Also for stripes that [`super::Found::unknown`] names.
     ///
     /// # Errors
     /// A store failed; the others know of it.
-    pub fn forget(&self, id: StripeId) -> Result<()> {
+    pub fn forget(&self, ids: &[StripeId]) -> Result<()> {
+        let notes = ids
+            .iter()
+            .map(|id| (self.drop_stripe(*id), Content::Forget(*id)));
+        let notes: Vec<_> = notes.collect();
+        self.note(&notes)
+    }
+
+    /// Lets go of what is known of a stripe; the stores whose logs have something of it.
+    fn drop_stripe(&self, id: StripeId) -> StoreMask {
         let gone: Vec<Arc<Chunk>> = {
             let mut chunks = self.chunks.write();
-            let shards: Vec<u8> = chunks.keys().filter(|k| k.0 == id).map(|k| k.1).collect();
-            let gone = shards
-                .iter()
-                .filter_map(|shard| chunks.remove(&(id, *shard)));
-            gone.collect()
+            let shards = 0..SHARDS_MAX;
+            shards
+                .filter_map(|shard| chunks.remove(&(id, shard)))
+                .collect()
         };
         let mut stores = StoreMask::default();
         for chunk in &gone {
@@ -120,29 +135,37 @@ impl Delayed {
             let of = places.iter().map(Place::store);
             stores = of.fold(stores, StoreMask::with);
         }
-        self.note(stores, Content::Forget(id))
+        stores
     }
 
     fn chunks_of(&self, id: StripeId) -> Vec<Arc<Chunk>> {
         let chunks = self.chunks.read();
-        let of = chunks.iter().filter(|(key, _)| key.0 == id);
-        of.map(|(_, chunk)| chunk.clone()).collect()
+        let shards = 0..SHARDS_MAX;
+        shards
+            .filter_map(|shard| chunks.get(&(id, shard)).cloned())
+            .collect()
     }
 
-    /// Writes a record to logs, durably; the first failure, after all were tried.
-    fn note(&self, stores: StoreMask, content: Content) -> Result<()> {
+    /// Writes records to logs, durably; the first failure, after all were tried.
+    fn note(&self, notes: &[(StoreMask, Content)]) -> Result<()> {
         let journals: Vec<(StoreIndex, Arc<Journal>)> = {
             let journals = self.journals.read();
-            let asked = journals.iter().filter(|(store, _)| stores.has(**store));
-            asked
-                .map(|(store, journal)| (*store, journal.clone()))
+            let all = journals.iter();
+            all.map(|(store, journal)| (*store, journal.clone()))
                 .collect()
         };
         let mut first = Ok(());
-        for (_, journal) in journals {
-            let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
-            let noted = journal.append_plain(sequence, content);
-            first = first.and(noted.and_then(|(_, ticket)| journal.sync(ticket)));
+        for (store, journal) in journals {
+            let mine = notes.iter().filter(|(stores, _)| stores.has(store));
+            let mut last = None;
+            let noted = mine.map(|(_, content)| {
+                let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
+                last = Some(journal.append_plain(sequence, *content)?.1);
+                Ok(())
+            });
+            let noted = noted.collect::<Result<()>>();
+            let synced = noted.and_then(|()| last.map_or(Ok(()), |last| journal.sync(last)));
+            first = first.and(synced);
         }
         first
     }

@@ -171,7 +171,7 @@ fn a_stripe_given_up_while_a_store_was_away_does_not_come_back() {
     let (stripes, _) = rig
         .open(rig.stores().minus(StoreMask::only(away)))
         .expect("opens");
-    stripes.remove(id(7)).expect("removes");
+    stripes.remove(&[id(7)]).expect("removes");
     let (site, notes) = rig.site(away).expect("opens");
     assert_eq!(stripes.join(site, notes).expect("joins").unmade, 1);
     drop(stripes);

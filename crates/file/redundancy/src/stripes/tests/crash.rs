@@ -34,7 +34,7 @@ fn work(rig: &Rig, rng: &mut Rng, merges: usize, note: &dyn Fn(Event)) {
     }
     if rng.chance(1, 2) {
         note(Event::Removing);
-        stripes.remove(id(7)).expect("removes");
+        stripes.remove(&[id(7)]).expect("removes");
         note(Event::Removed);
     }
 }

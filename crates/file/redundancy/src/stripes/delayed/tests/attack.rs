@@ -391,7 +391,7 @@ fn what_a_stripe_that_was_given_up_left_is_named_until_it_is_forgotten() {
     for _ in 0..10 {
         scene.write(6);
     }
-    scene.stripes.remove(id(STRIPE)).expect("removes");
+    scene.stripes.remove(&[id(STRIPE)]).expect("removes");
     let all = scene.rig.stores();
     for round in 0..2 {
         let sites = all.iter().map(|store| log_site(&scene.rig.world, store));
@@ -402,7 +402,7 @@ fn what_a_stripe_that_was_given_up_left_is_named_until_it_is_forgotten() {
         let expected = if round == 0 { vec![id(STRIPE)] } else { vec![] };
         assert_eq!(found.unknown, expected);
         delayed.merge_some(10).expect("keeps it");
-        delayed.forget(id(STRIPE)).expect("forgets");
+        delayed.forget(&[id(STRIPE)]).expect("forgets");
         (scene.stripes, scene.delayed) = (stripes, delayed);
     }
 }

@@ -105,18 +105,18 @@ fn give_up(rig: &Rig, (stripes, delayed): (&Stripes, &Delayed), present: StoreMa
         }
     }
     if written && plant != Planted::GivesUpUnnoted {
-        delayed.note_given_up(id(STRIPE)).expect("notes");
+        delayed.note_given_up(&[id(STRIPE)]).expect("notes");
     }
     if plant == Planted::ForgetsBeforeBases {
-        stripes.remove(id(STRIPE)).expect("removes");
+        stripes.remove(&[id(STRIPE)]).expect("removes");
         let runs = finish_bases(rig, delayed, StoreMask::default());
-        delayed.forget(id(STRIPE)).expect("forgets");
+        delayed.forget(&[id(STRIPE)]).expect("forgets");
         assert_eq!(runs, 0, "no home is to have anything");
         return;
     }
     finish_bases(rig, delayed, present);
-    stripes.remove(id(STRIPE)).expect("removes");
-    delayed.forget(id(STRIPE)).expect("forgets");
+    stripes.remove(&[id(STRIPE)]).expect("removes");
+    delayed.forget(&[id(STRIPE)]).expect("forgets");
 }
 
 /// Writes what is in differentials into the bases of some stores; how many runs.
@@ -268,14 +268,14 @@ fn check(rig: &Rig, events: &[Event]) -> std::result::Result<(), String> {
     }
     if !expected.stands {
         // Nobody relies on what there is of it.
-        return delayed.forget(id(STRIPE)).map_err(|e| e.to_string());
+        return delayed.forget(&[id(STRIPE)]).map_err(|e| e.to_string());
     }
     if is_gone || found.given_up.contains(&id(STRIPE)) {
         if !is_gone {
             finish_bases(rig, &delayed, all.minus(lost));
-            stripes.remove(id(STRIPE)).map_err(|e| e.to_string())?;
+            stripes.remove(&[id(STRIPE)]).map_err(|e| e.to_string())?;
         }
-        delayed.forget(id(STRIPE)).map_err(|e| e.to_string())?;
+        delayed.forget(&[id(STRIPE)]).map_err(|e| e.to_string())?;
         let found = plain(rig, all.minus(lost))?;
         return expected
             .allows(&found)
