@@ -47,9 +47,12 @@ fn flags(percent: u8, chunk_kib: u32, interval_s: u32) -> Vec<String> {
 const NEVER_S: u32 = 1_000_000;
 
 impl Set {
+    /// A set that encodes nothing.
     pub(super) fn up(directory: &Path, stores: usize, data: Data) -> anyhow::Result<Set> {
+        let mut ours = Ours::up(directory, stores, super::super::COPIES)?;
+        ours.restart_with(&flags(0, CHUNK_KIB, NEVER_S))?;
         Ok(Set {
-            ours: Ours::up(directory, stores, super::super::COPIES)?,
+            ours,
             data,
             chunk_kib: CHUNK_KIB,
         })
@@ -70,7 +73,7 @@ impl Set {
         if encoding(&self.ours.status()?).stripes == 0 {
             return Ok(());
         }
-        self.ours.restart_with(&[])?;
+        self.ours.restart_with(&flags(0, self.chunk_kib, NEVER_S))?;
         let none = |status: &Status| encoding(status).stripes == 0;
         self.ours.until("copies of everything", LIMIT, none)
     }
