@@ -196,3 +196,6 @@ fn errno_of(error: &StripeError) -> Errno {
     tracing::error!(%error, "an encoded range cannot be read");
     Errno::NODATA
 }
+
+#[cfg(test)]
+mod tests;
