@@ -251,7 +251,7 @@ fn encode(scene: &Scene, rounds: usize) -> anyhow::Result<Compared> {
                 Ok(())
             });
             for id in made {
-                scene.stripes.remove(id)?;
+                scene.stripes.remove(&[id])?;
             }
             rate
         },

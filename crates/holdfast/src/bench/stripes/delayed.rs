@@ -178,9 +178,7 @@ impl<'a> Writers<'a> {
             measured
         });
         to.settle_parity_log()?;
-        for id in self.stripes {
-            to.forget(*id)?;
-        }
+        to.forget(self.stripes)?;
         to.merge_some(0)?;
         self.settle(copies)?;
         measured
