@@ -47,6 +47,9 @@ struct Content {
     stale_times: bool,
     /// Somebody has asked for the times since they became stale.
     seen_times: bool,
+    /// Changes of the copies' content that have ended, and how many of them are durable.
+    changes: u64,
+    durable: u64,
     /// Modification time of writes that no copy's file system has seen.
     late: Late,
     /// Its last name is gone: the open files are all that is left.
@@ -111,6 +114,7 @@ pub(crate) struct Writing<'a> {
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
         let mut content = self.inode.content.lock();
+        content.changes += 1;
         if let Some(at) = content.writing.iter().position(|r| *r == self.range) {
             content.writing.swap_remove(at);
         }
@@ -303,6 +307,23 @@ impl Inode {
 
     pub(crate) fn set_nameless(&self) {
         self.content.lock().nameless = true;
+    }
+
+    /// Changes of the copies' content that have ended; the first is what nobody knows of.
+    pub(crate) fn changes(&self) -> u64 {
+        self.content.lock().changes + 1
+    }
+
+    /// So many changes are durable on every copy.
+    pub(crate) fn set_durable(&self, changes: u64) {
+        let mut content = self.content.lock();
+        content.durable = content.durable.max(changes);
+    }
+
+    /// Whether all of the copies' content is durable.
+    pub(crate) fn is_durable(&self) -> bool {
+        let content = self.content.lock();
+        content.durable > content.changes
     }
 
     /// Something was written elsewhere than to the copies: whether these are to be given the time

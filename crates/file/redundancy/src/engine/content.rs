@@ -338,7 +338,12 @@ impl Engine {
         }
         if !data_only {
             self.set_late_time(inode);
+        } else if inode.is_durable() {
+            // Only what is encoded was written since.
+            self.sync_dir_ops()?;
+            return self.sync_differentials(inode);
         }
+        let changes = inode.changes();
         let open = self.open_copies(inode, true)?;
         if !data_only && inode.has_seen_times() {
             self.equal_times(inode, &open);
@@ -350,7 +355,9 @@ impl Engine {
         }
         self.sync_dir_ops()?;
         self.sync_differentials(inode)?;
-        self.on_all(&copies, |_, file| file.sync(data_only))
+        self.on_all(&copies, |_, file| file.sync(data_only))?;
+        inode.set_durable(changes);
+        Ok(())
     }
 
     fn sync_directory(&self, inode: &Arc<Inode>) -> Result<()> {

@@ -88,3 +88,18 @@ fn a_store_that_joins_anew_is_forgotten() {
     assert!(inode.node(StoreIndex(0)).is_some());
     assert!(inode.node(StoreIndex(1)).is_none());
 }
+
+#[test]
+fn content_is_durable_only_as_far_as_it_was_when_the_sync_began() {
+    let inode = inode();
+    assert!(!inode.is_durable(), "nobody knows what was written before");
+    inode.set_durable(inode.changes());
+    assert!(inode.is_durable());
+    let writing = inode.write_range(0, 1);
+    let begun = inode.changes();
+    drop(writing);
+    inode.set_durable(begun);
+    assert!(!inode.is_durable(), "the write ended after the sync began");
+    inode.set_durable(inode.changes());
+    assert!(inode.is_durable());
+}
