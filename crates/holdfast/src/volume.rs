@@ -4,6 +4,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, NOTHING_CHANGED, Outcome};
 use crate::screen::{self, Bar};
 use crate::units;
+use ::volume::directory::{self, Role, Tree};
 use ::volume::{ObjectId, Options, Stats, Volume, VolumeError, VolumeId};
 use env::errno::{Errno, ErrorKind};
 use env::real::RealDisk;
@@ -14,7 +15,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 mod device;
+mod mount;
 mod serve;
+mod upkeep;
 
 /// The object that `create` makes: a block device over all of the volume.
 const DEVICE: ObjectId = ObjectId(1);
@@ -32,6 +35,8 @@ pub enum Command {
     Clean(CleanArgs),
     /// Serve a volume as block devices by NBD until stopped
     Serve(serve::Args),
+    /// Mount a volume that was created with --directory, until stopped
+    Mount(mount::Args),
 }
 
 /// Arguments of `holdfast volume create`.
@@ -46,8 +51,11 @@ pub struct CreateArgs {
     /// Bytes of a segment, what is cleaned as a whole
     #[arg(long, value_name = "BYTES", default_value = "4M", value_parser = device::parse_bytes)]
     pub segment_bytes: u64,
+    /// Make an empty directory, for `mount`, in place of a block device, for `serve`
+    #[arg(long)]
+    pub directory: bool,
     /// Bytes of the block device that `serve` shows, if not all that fits
-    #[arg(long, value_name = "BYTES", value_parser = device::parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = device::parse_bytes, conflicts_with = "directory")]
     pub device_bytes: Option<u64>,
     /// Also where there is something: what is there is lost
     #[arg(long)]
@@ -89,7 +97,7 @@ impl Command {
             Command::Create(args) => args.json,
             Command::Check(args) | Command::Stat(args) => args.json,
             Command::Clean(args) => args.json,
-            Command::Serve(_) => false,
+            Command::Serve(_) | Command::Mount(_) => false,
         }
     }
 }
@@ -105,6 +113,7 @@ pub fn run(command: &Command) -> Outcome<Exit> {
         Command::Stat(args) => stat(args).map(|()| Exit::Done),
         Command::Clean(args) => clean(args).map(|()| Exit::Done),
         Command::Serve(args) => serve::run(args).map(|()| Exit::Done),
+        Command::Mount(args) => mount::run(args).map(|()| Exit::Done),
     }
 }
 
@@ -128,6 +137,12 @@ fn create(args: &CreateArgs) -> Outcome<()> {
         .map_err(|errno| Failure::unexpected("random numbers", &errno))?;
     let refused = |error: VolumeError| explain(&args.devices, &error);
     let volume = Volume::overwrite(disks, VolumeId(id), options).map_err(refused)?;
+    if args.directory {
+        let tree = Tree::create(volume).map_err(refused)?;
+        let shown = Shown::of(tree.volume());
+        tree.volume().checkpoint().map_err(refused)?;
+        return shown.print(args.json);
+    }
     let most = volume.stats().capacity_blocks * ::volume::BLOCK_BYTES as u64;
     let size = args.device_bytes.unwrap_or(most);
     let change = ::volume::Change::Resize {
@@ -202,6 +217,9 @@ struct Shown {
     volume: String,
     disks: u16,
     segment_bytes: u64,
+    /// Whether it holds a directory tree, and no block devices.
+    directory: bool,
+    /// The block devices.
     objects: Vec<Object>,
     #[serde(flatten)]
     stats: Stats,
@@ -217,10 +235,12 @@ impl Shown {
     fn of(volume: &Volume) -> Shown {
         let geometry = volume.geometry();
         let objects = volume.objects().into_iter();
+        let objects = objects.filter(|(object, _)| directory::role(*object) == Role::Device);
         Shown {
             volume: volume.id().to_string(),
             disks: geometry.disks,
             segment_bytes: u64::from(geometry.segment_blocks) * ::volume::BLOCK_BYTES as u64,
+            directory: directory::is_tree(volume),
             objects: objects
                 .map(|(object, bytes)| Object {
                     object: object.0,
@@ -258,6 +278,9 @@ impl Shown {
         );
         line("disks", self.disks.to_string());
         line("map", units::bytes(stats.map_memory_bytes));
+        if self.directory {
+            line("holds", "a directory".to_owned());
+        }
         for object in &self.objects {
             line(
                 "object",
@@ -308,6 +331,12 @@ fn explain(devices: &[PathBuf], error: &VolumeError) -> Failure {
                 "give all devices of the volume, in the order of its creation; {} is out of it",
                 path(*disk)
             ),
+        ),
+        VolumeError::NoTree => (
+            Exit::NotAVolume,
+            "serve it with `holdfast volume serve`; `holdfast volume create --directory` makes a\n\
+             volume to mount"
+                .to_owned(),
         ),
         VolumeError::TooSmall { .. } => (
             Exit::DeviceRefused,

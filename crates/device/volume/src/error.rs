@@ -100,6 +100,22 @@ pub enum VolumeError {
         /// The block.
         block: BlockIndex,
     },
+    /// Bytes of a directory tree verify as those of a block, and are not what they should be.
+    #[error("object {object} of the tree is damaged at byte {offset}: {corruption}")]
+    Tree {
+        /// The object.
+        object: ObjectId,
+        /// Where the damaged page begins.
+        offset: u64,
+        /// What is wrong.
+        corruption: Corruption,
+    },
+    /// There is no directory tree on the volume.
+    #[error("the volume has no directory tree; it was made for block devices")]
+    NoTree,
+    /// A tree was to be made where there are objects already.
+    #[error("the volume has objects already: a tree is made on an empty one")]
+    NotEmpty,
     /// There is no such object.
     #[error("there is no object {object}")]
     NoObject {
@@ -166,12 +182,15 @@ impl VolumeError {
             | VolumeError::NotAVolume { .. }
             | VolumeError::WrongDisks { .. }
             | VolumeError::NoObject { .. }
+            | VolumeError::NoTree
+            | VolumeError::NotEmpty
             | VolumeError::OutOfRange { .. }
             | VolumeError::WornOut
             | VolumeError::ReadOnly => ErrorKind::Misuse,
             VolumeError::CheckpointCorrupt { .. }
             | VolumeError::FlightLost { .. }
             | VolumeError::Corrupt { .. }
+            | VolumeError::Tree { .. }
             | VolumeError::Lost { .. } => ErrorKind::Corrupt,
             VolumeError::NoSpace { .. } => ErrorKind::NoSpace,
             VolumeError::Stopped { .. } => ErrorKind::Fatal,

@@ -63,6 +63,7 @@
 //! ```
 
 pub mod checkpoint;
+pub mod directory;
 pub mod entry;
 pub mod flight;
 pub mod geometry;

@@ -22,6 +22,7 @@ pub struct ObjectMap {
     /// Its length in bytes.
     pub size: u64,
     leaves: BTreeMap<u32, Leaf>,
+    mapped_blocks: u64,
 }
 
 /// All objects.
@@ -39,6 +40,11 @@ impl Map {
     /// Length of an object in bytes; `None` where there is none.
     pub fn size(&self, object: ObjectId) -> Option<u64> {
         self.objects.get(&object).map(|found| found.size)
+    }
+
+    /// Blocks of an object that have a place.
+    pub fn mapped_blocks_of(&self, object: ObjectId) -> u64 {
+        (self.objects.get(&object)).map_or(0, |found| found.mapped_blocks)
     }
 
     /// Every object and its length.
@@ -120,8 +126,13 @@ impl Map {
             *encoded += OBJECT_ENCODED_BYTES;
             ObjectMap::default()
         });
+        let own = &mut object.mapped_blocks;
+        if let Mapped::At(_) = mapped {
+            *own += u64::from(count);
+        }
         let mut gone = |place, count: u32| {
             *blocks -= u64::from(count);
+            *own -= u64::from(count);
             displaced(place, count);
         };
         let mut done = 0;
@@ -273,6 +284,7 @@ impl Map {
             .sum();
         self.encoded_bytes += leaf.encoded_bytes() + LEAF_HEAD_BYTES;
         self.mapped_blocks += live;
+        object.mapped_blocks += live;
         object.leaves.insert(number, leaf).is_none()
     }
 

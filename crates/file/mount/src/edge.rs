@@ -1,6 +1,7 @@
 //! The kernel's requests, one method each. What they do is in the folder, by family.
 
 use crate::convert::{self, ino};
+use crate::opens::Handle;
 use crate::table::Table;
 use crate::{Attr, Errno, Ino, Layer};
 use fuser::{
@@ -20,6 +21,7 @@ mod content;
 mod directory;
 mod init;
 mod names;
+pub(crate) mod opens;
 
 pub(crate) use init::Kernel;
 
@@ -34,6 +36,7 @@ pub(crate) struct Shared {
     /// The capabilities that the kernel lacks, where the session could not start for them.
     pub(crate) missing: OnceLock<String>,
     directories: directory::Open,
+    pub(crate) open: opens::Open,
 }
 
 impl Shared {
@@ -45,6 +48,7 @@ impl Shared {
             kernel: OnceLock::new(),
             missing: OnceLock::new(),
             directories: directory::Open::default(),
+            open: opens::Open::default(),
         }
     }
 
@@ -197,10 +201,23 @@ impl Filesystem for Edge {
     }
 
     /// ENOSYS makes the kernel skip open and release from then on and keep the page cache over
-    /// opens (`FUSE_NO_OPEN_SUPPORT`): two round trips less for each open. O_TRUNC then comes as a
-    /// setattr, and O_APPEND and O_DIRECT are the kernel's business anyway.
-    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        reply.error(fuser::Errno::ENOSYS);
+    /// opens (`FUSE_NO_OPEN_SUPPORT`): two round trips less for each open. O_TRUNC comes as a
+    /// setattr in any case, and O_APPEND and O_DIRECT are the kernel's business anyway.
+    fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        self.open_file(ino(number), flags, reply);
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.release_file(ino(number), Handle(handle.0), reply);
     }
 
     /// ENOSYS makes the kernel use mknod, and then open, which costs it nothing here: there is no
@@ -248,9 +265,17 @@ impl Filesystem for Edge {
         self.write_content(&caller, ino(number), offset, data, flags, reply);
     }
 
-    /// There is nothing to do at a close, and ENOSYS spares the kernel the question.
-    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        reply.error(fuser::Errno::ENOSYS);
+    /// Most layers have nothing to do at a close, and ENOSYS spares the kernel the question.
+    fn flush(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        handle: FileHandle,
+        _: LockOwner,
+        reply: ReplyEmpty,
+    ) {
+        let caller = convert::caller(request, 0);
+        self.flush_file(&caller, ino(number), Handle(handle.0), reply);
     }
 
     fn fsync(&self, _: &Request, number: INodeNo, _: FileHandle, data: bool, reply: ReplyEmpty) {
@@ -374,16 +399,22 @@ impl Filesystem for Edge {
 
     fn ioctl(
         &self,
-        _: &Request,
-        _: INodeNo,
-        _: FileHandle,
-        _: IoctlFlags,
-        _: u32,
-        _: &[u8],
-        _: u32,
+        request: &Request,
+        number: INodeNo,
+        handle: FileHandle,
+        flags: IoctlFlags,
+        command: u32,
+        input: &[u8],
+        output_bytes: u32,
         reply: ReplyIoctl,
     ) {
-        reply.error(fuser::Errno::ENOTTY);
+        // Handles of directories are counted apart.
+        if flags.contains(IoctlFlags::FUSE_IOCTL_DIR) {
+            return reply.error(fuser::Errno::ENOTTY);
+        }
+        let file = (ino(number), Handle(handle.0));
+        let caller = convert::caller(request, 0);
+        self.command(&caller, file, command, input, output_bytes, reply);
     }
 
     fn bmap(&self, _: &Request, _: INodeNo, _: u32, _: u64, reply: ReplyBmap) {

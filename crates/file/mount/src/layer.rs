@@ -1,5 +1,6 @@
 //! What a file layer offers to the FUSE edge.
 
+use crate::opens::Opens;
 use std::ffi::{OsStr, OsString};
 
 /// The error of every call at this edge: the number that the caller of the system call gets.
@@ -232,9 +233,14 @@ bitflags::bitflags! {
 /// Calls come from several threads at once. The kernel serialises calls that change one
 /// directory's entries, and buffered writes to one file; a layer must not rely on more.
 /// Permission bits and ACLs have been checked by the kernel (`default_permissions`) before a call
-/// arrives. There is no open and no release: an inode that the kernel knows (looked up and not
-/// yet forgotten) can be read and written, also after its last name is gone.
+/// arrives. There is no open and no release, but for layers with [`Layer::opens`]: an inode that the
+/// kernel knows (looked up and not yet forgotten) can be read and written, also after its last name
+/// is gone.
 pub trait Layer: Send + Sync + 'static {
+    /// Who wants to know of open files; `None` spares the kernel the requests. Always the same.
+    fn opens(&self) -> Option<&dyn Opens> {
+        None
+    }
     /// Finds `name` in `dir`. ENOENT where there is none. Each successful answer is one
     /// reference that the edge counts; [`Layer::forget`] ends them all.
     fn lookup(&self, dir: Ino, name: &OsStr) -> Result<(Ino, Attr)>;

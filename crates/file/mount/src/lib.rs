@@ -21,7 +21,8 @@
 //! - inodes the kernel holds <= [`Options::inode_limit`] + those in use (open, mapped, a working
 //!   directory, a directory with such below), after the trimmer has caught up; on kernels
 //!   before 6.18 directories are not trimmed
-//! - opens, closes and reads of cached pages ask the layer 0 times
+//! - opens, closes and reads of cached pages ask the layer 0 times; opens and closes ask one that
+//!   has [`opens::Opens`]
 //!
 //! # On disk
 //! Nothing.
@@ -43,6 +44,7 @@
 //! ```
 
 pub mod layer;
+pub mod opens;
 
 mod convert;
 mod device;

@@ -1,7 +1,7 @@
 //! A mount and the threads that serve it.
 
 use crate::device::{self, Mounted};
-use crate::edge::{Edge, Shared};
+use crate::edge::{Edge, Shared, opens};
 use crate::trimmer::{self, Means};
 use crate::{Errno, Layer, MountError};
 use fuser::{Config, SessionACL};
@@ -125,6 +125,11 @@ impl Session {
         let background = session.spawn().map_err(io("start the threads of"))?;
         let notifier = background.notifier();
         let _ = shared.notifier.set(notifier.clone());
+        let (waiting, letting_go) = (shared.open.drops(), notifier.clone());
+        std::thread::Builder::new()
+            .name("mount-pages".to_owned())
+            .spawn(move || opens::run(&letting_go, &waiting))
+            .map_err(io("start the threads of"))?;
         let means = match shared.kernel.get() {
             Some(kernel) if kernel.prune => Means::Prune(raw),
             _ => Means::Invalidate(notifier),
@@ -252,6 +257,7 @@ fn watch(
         .name("mount-watch".to_owned())
         .spawn(move || {
             let result = background.join();
+            shared.open.end();
             stop.store(true, Ordering::Relaxed);
             shared.table.wake();
             *ended.error.lock() = Some(result.err());

@@ -25,6 +25,12 @@ pub const VOLUME_CHECKPOINT: u16 = 9;
 pub const VOLUME_SHEET: u16 = 10;
 /// Which volume a disk belongs to (`docs/formats/volume.md`).
 pub const VOLUME: u16 = 11;
+/// A page of a volume's inodes (`docs/formats/volume.md`).
+pub const VOLUME_INODES: u16 = 12;
+/// A page of a directory on a volume (`docs/formats/volume.md`).
+pub const VOLUME_DIRECTORY: u16 = 13;
+/// Extended attributes of a file on a volume (`docs/formats/volume.md`).
+pub const VOLUME_ATTRIBUTES: u16 = 14;
 
 /// The name of a kind, for people.
 pub fn name(kind: u16) -> &'static str {
@@ -41,6 +47,9 @@ pub fn name(kind: u16) -> &'static str {
         VOLUME_TABLE => "volume segment table",
         VOLUME_CHECKPOINT => "volume checkpoint",
         VOLUME_SHEET => "volume checkpoint sheet",
+        VOLUME_INODES => "page of a volume's inodes",
+        VOLUME_DIRECTORY => "page of a volume's directory",
+        VOLUME_ATTRIBUTES => "extended attributes on a volume",
         _ => "unknown here",
     }
 }

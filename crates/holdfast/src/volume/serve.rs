@@ -151,6 +151,13 @@ impl Shared {
 /// The volume cannot be opened, nobody can listen at the place, or the volume cannot be closed.
 pub(super) fn run(args: &Args) -> Outcome<()> {
     let volume = open(&args.devices, true)?;
+    if ::volume::directory::is_tree(&volume) {
+        return Err(Failure::refuse(
+            Exit::NotAVolume,
+            "the volume holds a directory, no block device",
+            "mount it: `holdfast volume mount DEVICE DIR`",
+        ));
+    }
     if volume.objects().is_empty() {
         return Err(Failure::refuse(
             Exit::NotAVolume,

@@ -86,13 +86,18 @@ impl Volume {
         (mapped == Mapped::Hole, bytes)
     }
 
+    /// Bytes of the blocks that an object has.
+    pub fn allocated(&self, object: ObjectId) -> u64 {
+        self.state.lock().map.mapped_blocks_of(object) * BLOCK_BYTES as u64
+    }
+
     /// Whether a block has any content.
     pub(super) fn is_mapped(&self, object: ObjectId, block: BlockIndex) -> bool {
         self.state.lock().map.find(object, block, 1).0 != Mapped::Hole
     }
 
     /// Whole blocks.
-    pub(super) fn read_blocks(
+    pub(crate) fn read_blocks(
         &self,
         object: ObjectId,
         block: BlockIndex,
