@@ -27,6 +27,7 @@ pub mod page;
 
 mod acl;
 mod catalogue;
+mod check;
 mod content;
 mod draft;
 mod extended;
@@ -36,6 +37,8 @@ mod layer;
 mod metadata;
 mod names;
 mod rename;
+
+pub use check::{Problem, TreeReport, check};
 
 use crate::engine::Ticket;
 use crate::error::{Result as VolumeResult, VolumeError};
@@ -116,6 +119,20 @@ struct Known {
     ghost: Option<Inode>,
 }
 
+/// Bugs that tests plant, to see that they are found.
+#[cfg(test)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Plant {
+    /// Pages of inodes and pages of names are two groups.
+    TwoGroups,
+    /// A commit writes each block by itself.
+    BatchInPieces,
+    /// A sync says that it is done and does nothing.
+    ForgetSync,
+    /// A start leaves removed files where they are.
+    KeepOrphans,
+}
+
 /// A volume as a directory tree. All calls may come from several threads at once.
 pub struct Tree {
     volume: Volume,
@@ -126,6 +143,8 @@ pub struct Tree {
     lists: Mutex<()>,
     batches: Batches,
     now: fn() -> Timestamp,
+    #[cfg(test)]
+    plant: Option<Plant>,
 }
 
 impl Tree {
@@ -195,6 +214,8 @@ impl Tree {
             lists: Mutex::default(),
             batches: Batches::default(),
             now: present,
+            #[cfg(test)]
+            plant: None,
         })
     }
 
@@ -239,6 +260,20 @@ impl Tree {
         self.wait(ticket)
     }
 
+    #[cfg(test)]
+    fn planted(&self, plant: Plant) -> bool {
+        self.plant == Some(plant)
+    }
+
+    /// Makes all that is visible durable.
+    fn sync_all(&self) -> Result<()> {
+        #[cfg(test)]
+        if self.planted(Plant::ForgetSync) {
+            return Ok(());
+        }
+        self.volume.sync().map_err(|error| errno(&error))
+    }
+
     fn wait(&self, ticket: Option<Ticket>) -> Result<()> {
         match ticket {
             Some(ticket) => self.volume.wait(ticket).map_err(|error| errno(&error)),
@@ -252,6 +287,8 @@ impl Tree {
         let (result, ticket) = {
             let mut state = self.state.write();
             let mut draft = Draft::new(&self.volume, &mut state);
+            #[cfg(test)]
+            draft.split(self.planted(Plant::TwoGroups));
             match work(&mut draft) {
                 Ok(result) => (result, draft.begin()?),
                 Err(error) => {
@@ -331,3 +368,6 @@ fn errno(error: &VolumeError) -> Errno {
         _ => Errno::IO,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -164,7 +164,15 @@ impl Tree {
         if batch.ended || batch.owner != handle {
             return (Err(Errno::INVAL), Pages::Keep);
         }
-        let committed = self.volume.commit(&changes(content_of(ino), &batch));
+        let group = changes(content_of(ino), &batch);
+        #[cfg(test)]
+        let committed = match self.planted(super::Plant::BatchInPieces) {
+            true => group.iter().try_for_each(|one| self.volume.commit(&[*one])),
+            false => self.volume.commit(&group),
+        };
+        #[cfg(not(test))]
+        let committed = self.volume.commit(&group);
+        drop(group);
         let wrote = !batch.blocks.is_empty();
         self.batches.end(ino, &mut batch);
         drop(batch);
@@ -173,8 +181,7 @@ impl Tree {
                 if wrote {
                     self.written(ino);
                 }
-                let synced = self.volume.sync().map_err(|error| errno(&error));
-                (synced, Pages::Keep)
+                (self.sync_all(), Pages::Keep)
             }
             Err(error) => {
                 tracing::warn!(%error, ino = ino.0, "an atomic write was not committed");

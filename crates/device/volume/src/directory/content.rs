@@ -96,7 +96,7 @@ impl Tree {
                 self.write_pages(&[page])?;
             }
         }
-        self.volume.sync().map_err(|error| errno(&error))
+        self.sync_all()
     }
 
     pub(super) fn allocate_content(

@@ -31,6 +31,9 @@ pub(super) struct Draft<'a> {
     objects: Vec<Owned>,
     /// Pages of the table that are to be written though no inode of them changed here.
     tables: BTreeSet<u32>,
+    /// A planted bug: two groups.
+    #[cfg(test)]
+    split: bool,
 }
 
 impl<'a> Draft<'a> {
@@ -43,7 +46,14 @@ impl<'a> Draft<'a> {
             pages: BTreeMap::new(),
             objects: Vec::new(),
             tables: BTreeSet::new(),
+            #[cfg(test)]
+            split: false,
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn split(&mut self, split: bool) {
+        self.split = split;
     }
 
     /// Writes those of the pages of the table whose times are only in memory.
@@ -239,7 +249,16 @@ impl<'a> Draft<'a> {
                 },
             }
         });
-        let changes: Vec<Change<'_>> = objects.chain(pages).collect();
+        #[cfg_attr(not(test), expect(unused_mut))]
+        let mut changes: Vec<Change<'_>> = objects.chain(pages).collect();
+        #[cfg(test)]
+        if self.split && changes.len() > 1 {
+            let rest = changes.split_off(changes.len() / 2);
+            self.volume
+                .commit(&changes)
+                .map_err(|error| errno(&error))?;
+            changes = rest;
+        }
         if changes.is_empty() {
             return Ok(None);
         }

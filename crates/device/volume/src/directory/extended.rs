@@ -16,10 +16,17 @@ const REPLACE: u32 = 2;
 /// Most bytes of all names together (`XATTR_LIST_MAX` of linux/limits.h).
 const NAMES_BYTES_MAX: usize = 65_536;
 
+/// The name that stores of Holdfast keep for themselves: a file has none here, and gets none that
+/// would mean something on a store.
+const LABEL: &[u8] = b"trusted.holdfast";
+
 /// Refuses names that no local file system takes for this type of object (xattr(7)).
 fn check(kind: Kind, name: &[u8], write: bool) -> Result<()> {
     if name.len() > 255 {
         return Err(Errno::RANGE);
+    }
+    if name == LABEL {
+        return Err(if write { Errno::PERM } else { Errno::NODATA });
     }
     let after = |prefix: &[u8]| name.starts_with(prefix) && name.len() > prefix.len();
     if after(b"user.") {

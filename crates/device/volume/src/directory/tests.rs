@@ -1,0 +1,5 @@
+mod calls;
+mod crash;
+mod damage;
+mod model;
+mod random;
