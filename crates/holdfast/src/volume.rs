@@ -4,8 +4,8 @@ use crate::exit::Exit;
 use crate::failure::{Failure, NOTHING_CHANGED, Outcome};
 use crate::screen::{self, Bar};
 use crate::units;
-use ::volume::directory::{self, Role, Tree};
-use ::volume::{ObjectId, Options, Stats, Volume, VolumeError, VolumeId};
+use ::volume::directory::{self, Role, Tree, TreeReport};
+use ::volume::{CheckReport, ObjectId, Options, Stats, Volume, VolumeError, VolumeId};
 use env::errno::{Errno, ErrorKind};
 use env::real::RealDisk;
 use env::{Disk, Rng};
@@ -169,8 +169,12 @@ fn check(args: &LookArgs) -> Outcome<Exit> {
         })
         .map_err(|error| explain(&args.devices, &error))?;
     drop(bar);
+    let tree = directory::check(&volume, &report.damaged);
+    let tree = tree.map_err(|error| explain(&args.devices, &error))?;
+    let sound =
+        report.damaged.is_empty() && (tree.as_ref()).is_none_or(|tree| tree.problems.is_empty());
     if args.json {
-        screen::print_json(&report)?;
+        screen::print_json(&Checked { report, tree })?;
     } else {
         let mut text = format!(
             "{} in {}: ",
@@ -181,7 +185,9 @@ fn check(args: &LookArgs) -> Outcome<Exit> {
             true => "all are as they were written\n",
             false => "some are lost\n",
         });
-        for damage in &report.damaged {
+        // A directory tree names files in place of blocks.
+        let devices = report.damaged.iter();
+        for damage in devices.filter(|damage| role(damage.object) == Role::Device) {
             let (object, block) = (damage.object, damage.block);
             let offset = u64::from(block) * 4096;
             text.push_str(&format!(
@@ -190,12 +196,51 @@ fn check(args: &LookArgs) -> Outcome<Exit> {
                 damage.complaint
             ));
         }
+        if let Some(tree) = &tree {
+            text.push_str(&of_tree(tree));
+        }
         screen::print(&text)?;
     }
-    Ok(match report.damaged.is_empty() {
+    Ok(match sound {
         true => Exit::Done,
         false => Exit::VolumeDamaged,
     })
+}
+
+/// What `check --json` says.
+#[derive(Serialize)]
+struct Checked {
+    #[serde(flatten)]
+    report: CheckReport,
+    /// The directory tree; null where the volume has none.
+    tree: Option<TreeReport>,
+}
+
+fn role(object: u64) -> Role {
+    directory::role(ObjectId(object))
+}
+
+fn of_tree(tree: &TreeReport) -> String {
+    let mut text = format!(
+        "{} in {}: ",
+        units::plural(tree.files, "file"),
+        match tree.directories {
+            1 => "1 directory".to_owned(),
+            more => format!("{more} directories"),
+        }
+    );
+    text.push_str(match tree.problems.is_empty() {
+        true => "the tree is whole\n",
+        false => "some have lost something\n",
+    });
+    for problem in &tree.problems {
+        let place = match problem.path.as_str() {
+            "" => format!("inode {}", problem.ino),
+            path => path.escape_debug().to_string(),
+        };
+        text.push_str(&format!("  {place}: {}\n", problem.complaint));
+    }
+    text
 }
 
 fn stat(args: &LookArgs) -> Outcome<()> {
@@ -235,7 +280,7 @@ impl Shown {
     fn of(volume: &Volume) -> Shown {
         let geometry = volume.geometry();
         let objects = volume.objects().into_iter();
-        let objects = objects.filter(|(object, _)| directory::role(*object) == Role::Device);
+        let objects = objects.filter(|(object, _)| role(object.0) == Role::Device);
         Shown {
             volume: volume.id().to_string(),
             disks: geometry.disks,

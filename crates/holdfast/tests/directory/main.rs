@@ -1,0 +1,130 @@
+//! `holdfast volume mount` as a user has it: the binary, a real mount, and programs on it. Needs
+//! root and /dev/fuse.
+
+mod atomic;
+mod lives;
+mod sqlite;
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+pub(crate) fn holdfast(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_holdfast"))
+        .env("HOLDFAST_LOG", "warn")
+        .args(words)
+        .output()
+        .expect("holdfast runs")
+}
+
+/// Runs it, wants this exit code, and gives back what it said.
+pub(crate) fn ends_with(code: i32, words: &[&str]) -> String {
+    let output = holdfast(words);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let all = printed + &said;
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {all}");
+    all
+}
+
+/// A volume in a file, and a directory to mount it on.
+pub(crate) struct Home {
+    place: tempfile::TempDir,
+}
+
+impl Home {
+    pub(crate) fn new(mib: u64) -> Home {
+        let home = Home {
+            place: tempfile::tempdir().expect("a temporary directory"),
+        };
+        std::fs::create_dir(home.directory()).expect("a new directory");
+        let bytes = format!("{mib}M");
+        let volume = home.volume();
+        let words = ["volume", "create", &volume, "--file-bytes", &bytes];
+        ends_with(
+            0,
+            &[&words[..], &["--directory", "--segment-bytes", "256K"]].concat(),
+        );
+        home
+    }
+
+    pub(crate) fn volume(&self) -> String {
+        let path = self.place.path().join("volume");
+        path.to_str().expect("a UTF-8 path").to_owned()
+    }
+
+    pub(crate) fn directory(&self) -> PathBuf {
+        self.place.path().join("mount")
+    }
+
+    pub(crate) fn mount(&self) -> Mount {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_holdfast"))
+            .env("HOLDFAST_LOG", "warn")
+            .args(["volume", "mount", &self.volume()])
+            .arg(self.directory())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("holdfast runs");
+        let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
+        // It says where it serves once it does, or ends.
+        let mut line = String::new();
+        while !line.starts_with("serving ") {
+            line.clear();
+            let read = out.read_line(&mut line).expect("a line");
+            assert!(read > 0, "it does not serve");
+        }
+        Mount {
+            child,
+            _out: out,
+            directory: self.directory(),
+        }
+    }
+
+    /// What `volume check` says of it, which has to find nothing.
+    pub(crate) fn check(&self) -> String {
+        ends_with(0, &["volume", "check", &self.volume()])
+    }
+}
+
+/// A process that serves a mount; killed when it is dropped.
+pub(crate) struct Mount {
+    child: Child,
+    /// Kept open, so that it can say that it stops.
+    _out: BufReader<std::process::ChildStdout>,
+    directory: PathBuf,
+}
+
+impl Mount {
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// As a machine does that fails: what the process had in memory is gone.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("it can be killed");
+        self.child.wait().expect("it ends");
+    }
+
+    /// As a service manager does.
+    pub(crate) fn stop(mut self) {
+        let pid = self.child.id().to_string();
+        let asked = Command::new("kill").args(["-TERM", &pid]).status();
+        assert!(asked.expect("kill runs").success());
+        let ended = self.child.wait().expect("it ends");
+        assert_eq!(ended.code(), Some(0));
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        // Gone already where it was stopped.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        take_away(&self.directory);
+    }
+}
+
+/// Takes a mount out of the tree, whatever its state; nothing where there is none.
+fn take_away(directory: &Path) {
+    let _ = rustix::mount::unmount(directory, rustix::mount::UnmountFlags::DETACH);
+}
