@@ -33,6 +33,7 @@ mod draft;
 mod extended;
 mod folder;
 mod handles;
+pub(crate) mod inspect;
 mod layer;
 mod metadata;
 mod names;
@@ -153,6 +154,10 @@ impl Tree {
     /// # Errors
     /// [`VolumeError::NotEmpty`]; of the disks.
     pub fn create(volume: Volume) -> VolumeResult<Tree> {
+        Tree::create_at(volume, present)
+    }
+
+    fn create_at(volume: Volume, present: fn() -> Timestamp) -> VolumeResult<Tree> {
         if !volume.objects().is_empty() {
             return Err(VolumeError::NotEmpty);
         }

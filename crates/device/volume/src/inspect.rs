@@ -23,6 +23,9 @@ pub fn inspect(head: &[u8], length: u64) -> Result<Vec<Field>, Corruption> {
         kind::VOLUME_CHECKPOINT => {
             CheckpointHeader::decode(first).map(|header| checkpoint(&header))
         }
+        kind::VOLUME_INODES | kind::VOLUME_DIRECTORY | kind::VOLUME_ATTRIBUTES => {
+            crate::directory::inspect::inspect(head)
+        }
         _ => codec::inspect(head),
     }
 }

@@ -9,6 +9,14 @@ mod disk;
 #[path = "../../../../fuzz/checks/nbd.rs"]
 mod nbd;
 
+#[path = "../../../../fuzz/checks/tree.rs"]
+mod tree;
+
+#[test]
+fn trees() {
+    corpus::replay("tree", tree::check);
+}
+
 #[test]
 fn disks() {
     corpus::replay("volume", disk::check);

@@ -7,6 +7,7 @@ use env::Disk;
 use env::sim::World;
 use std::sync::Arc;
 use volume::checkpoint::{Header as Checkpoint, sheet};
+use volume::directory::{self, attributes, inode, page};
 use volume::entry::Entry;
 use volume::flight::{Header, Stream};
 use volume::geometry::Geometry;
@@ -295,4 +296,133 @@ fn a_block_checksum_covers_what_is_documented() {
     assert_eq!(value("segment_use"), header.segment_use.0);
     assert_eq!(value("content"), u64::from(codec::crc32c(block)));
     assert_eq!(header.sums[0], codec::crc32c(&covered));
+}
+
+#[test]
+fn a_page_of_inodes_is_laid_out_as_documented() {
+    let time = |sec, nsec| mount::Timestamp { sec, nsec };
+    let mut inodes = [None; inode::INODES_PER_PAGE as usize];
+    inodes[41] = Some(inode::Inode {
+        kind: mount::Kind::Dir,
+        perm: 0o1755,
+        links: 3,
+        uid: 4,
+        gid: 5,
+        device: 6,
+        parent: mount::Ino(7),
+        attributes: true,
+        atime: time(-8, 9),
+        mtime: time(10, 11),
+        ctime: time(12, 13),
+    });
+    let bytes = inode::encode(VOLUME, 2, &inodes);
+    assert_eq!(bytes.len(), 4096);
+    let payload = payload(&bytes, kind::VOLUME_INODES, directory::TABLE.0, 2);
+    let table = Table::read("volume.md", "## Page of the table of inodes, version 1");
+    assert_eq!(table.len() * inodes.len(), payload.len());
+    let (free, record) = payload.split_at(41 * table.len());
+    assert!(free.iter().all(|byte| *byte == 0));
+    let value = |name| table.value(name, record);
+    assert_eq!(value("ino"), 2 * 42 + 42);
+    assert_eq!((value("type"), value("flags")), (2, 1));
+    assert_eq!((value("permissions"), value("links")), (0o1755, 3));
+    assert_eq!((value("uid"), value("gid"), value("device")), (4, 5, 6));
+    assert_eq!(value("parent"), 7);
+    assert_eq!(
+        (value("atime"), value("atime_nsec")),
+        ((-8_i64).cast_unsigned(), 9)
+    );
+    assert_eq!((value("mtime"), value("mtime_nsec")), (10, 11));
+    assert_eq!((value("ctime"), value("ctime_nsec")), (12, 13));
+    assert_eq!(inode::decode(&bytes, VOLUME, 2), Ok(inodes));
+    assert!(inode::decode(&bytes, VOLUME, 3).is_err());
+    assert_eq!(inode::locate(mount::Ino(126)), Some((2, 41)));
+}
+
+#[test]
+fn a_page_of_a_directory_is_laid_out_as_documented() {
+    let object = directory::content_of(mount::Ino(9));
+    assert_eq!(object.0, 2 << 56 | 9);
+    let entries = [
+        page::Entry {
+            ino: mount::Ino(77),
+            kind: mount::Kind::Symlink,
+            name: b"a name",
+        },
+        page::Entry {
+            ino: mount::Ino(78),
+            kind: mount::Kind::File,
+            name: &[0xff],
+        },
+    ];
+    let bytes = page::encode(VOLUME, object, 5, entries.iter().cloned());
+    assert_eq!(bytes.len(), 4096);
+    let payload = payload(&bytes, kind::VOLUME_DIRECTORY, object.0, 5);
+    let head = Table::read("volume.md", "## Page of a directory, version 1");
+    assert_eq!(
+        (head.value("count", payload), head.value("used", payload)),
+        (2, 27)
+    );
+    let entry = Table::read("volume.md", "An entry:");
+    let first = &payload[head.len()..];
+    let values = ["ino", "type", "name_bytes"].map(|name| entry.value(name, first));
+    assert_eq!(values, [77, 3, 6]);
+    assert_eq!(&first[entry.len()..entry.len() + 6], b"a name");
+    let second = &first[entry.len() + 6..];
+    let values = ["ino", "type", "name_bytes"].map(|name| entry.value(name, second));
+    assert_eq!(values, [78, 1, 1]);
+    assert!(second[entry.len() + 1..].iter().all(|byte| *byte == 0));
+    assert_eq!(
+        page::decode(&bytes, VOLUME, object, 5),
+        Ok(entries.to_vec())
+    );
+    assert!(page::decode(&bytes, VOLUME, object, 6).is_err());
+    assert_eq!(page::ENTRY_BYTES_MAX, payload.len() - head.len());
+}
+
+#[test]
+fn extended_attributes_are_laid_out_as_documented() {
+    let object = directory::attributes_of(mount::Ino(9));
+    let list: attributes::Attributes = [
+        (b"user.b".to_vec(), b"".to_vec()),
+        (b"user.a".to_vec(), b"value".to_vec()),
+    ]
+    .into();
+    let bytes = attributes::encode(VOLUME, object, &list).unwrap();
+    let payload = payload(&bytes, kind::VOLUME_ATTRIBUTES, object.0, 0);
+    let table = Table::read("volume.md", "## Extended attributes, version 1");
+    let value =
+        |at: usize| ["name_bytes", "value_bytes"].map(|name| table.value(name, &payload[at..]));
+    assert_eq!(value(0), [6, 5]);
+    assert_eq!(&payload[table.len()..table.len() + 11], b"user.avalue");
+    assert_eq!(value(table.len() + 11), [6, 0]);
+    assert_eq!(attributes::decode(&bytes, VOLUME, object), Ok(list));
+}
+
+#[test]
+fn numbers_of_objects_say_what_they_are_as_documented() {
+    use directory::{Role, role};
+    let text = include_str!("../../../../docs/formats/volume.md");
+    let (_, table) = text.split_once("| upper 8 bits | the object |").unwrap();
+    let rows = table
+        .lines()
+        .skip(2)
+        .take_while(|line| line.starts_with('|'));
+    let numbers: Vec<u64> = rows
+        .map(|row| row.split('|').nth(1).unwrap().trim().parse().unwrap())
+        .collect();
+    let ino = mount::Ino(5);
+    let of = |upper: u64, lower: u64| role(ObjectId(upper << 56 | lower));
+    assert_eq!(numbers, [0, 1, 2, 3, 4]);
+    assert_eq!(of(0, 1), Role::Device);
+    assert_eq!(of(1, 0), Role::Table);
+    assert_eq!(
+        (of(2, 5), of(3, 5)),
+        (Role::Content(ino), Role::Attributes(ino))
+    );
+    assert_eq!(of(4, 0), Role::Orphans);
+    assert_eq!(
+        [of(1, 5), of(4, 5), of(5, 0), of(255, 1)],
+        [Role::Unknown; 4]
+    );
 }

@@ -19,7 +19,7 @@ pub(super) const BLOCK: Kind = Kind {
     document: "docs/formats/volume.md",
     is: |sample| {
         object::kind_of(sample)
-            .is_some_and(|found| (kind::VOLUME_FLIGHT..=kind::VOLUME_SHEET).contains(&found))
+            .is_some_and(|found| (kind::VOLUME_FLIGHT..=kind::VOLUME_ATTRIBUTES).contains(&found))
     },
     read: |sample| {
         let fields = volume::inspect::inspect(&sample.head, sample.length);

@@ -1,5 +1,6 @@
 mod calls;
 mod crash;
 mod damage;
+mod golden;
 mod model;
 mod random;
