@@ -71,6 +71,9 @@ test:
 	scripts/with-mount tests/posix/run-pjdfstest
 	scripts/with-mount tests/posix/run-fsx
 	UP_FLAGS='$(ENCODE_ALL)' OPERATIONS=4000 scripts/with-mount tests/posix/run-fsx
+	scripts/with-volume tests/posix/run-pjdfstest
+	scripts/with-volume tests/posix/run-fsx
+	scripts/with-volume tests/posix/semantics.py
 	$(RELEASE) torture redundancy --seed 1 --minutes 1
 	$(RELEASE) torture redundancy --seed 1 --minutes 1 --encode
 	TOUR_SIZE=small tour/run

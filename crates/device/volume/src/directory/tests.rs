@@ -4,3 +4,4 @@ mod damage;
 mod golden;
 mod model;
 mod random;
+mod threads;
