@@ -173,6 +173,7 @@ impl Tree {
                 device: 0,
                 parent: Ino::ROOT,
                 attributes: false,
+                capability: false,
                 atime: now,
                 mtime: now,
                 ctime: now,
@@ -260,7 +261,7 @@ impl Tree {
             let mut state = self.state.write();
             let mut draft = Draft::new(&self.volume, &mut state);
             draft.write_again(pages);
-            draft.begin()?
+            draft.begin(&[])?
         };
         self.wait(ticket)
     }
@@ -279,23 +280,38 @@ impl Tree {
         self.volume.sync().map_err(|error| errno(&error))
     }
 
+    /// Waits for a group. Where it fails the volume has stopped: what memory has beyond the log is
+    /// let go, so that what is read from then on is what the log has.
     fn wait(&self, ticket: Option<Ticket>) -> Result<()> {
-        match ticket {
-            Some(ticket) => self.volume.wait(ticket).map_err(|error| errno(&error)),
-            None => Ok(()),
-        }
+        let Some(ticket) = ticket else {
+            return Ok(());
+        };
+        self.volume.wait(ticket).map_err(|error| {
+            tracing::error!(%error, "a change failed");
+            self.state.write().fall_back();
+            errno(&error)
+        })
     }
 
     /// Works out a change and commits it as one group. The lock of the tree is not held while the
     /// group is written.
     fn change<R>(&self, work: impl FnOnce(&mut Draft<'_>) -> Result<R>) -> Result<R> {
+        self.change_with(&[], work)
+    }
+
+    /// As [`Tree::change`], with changes of objects as part of the group.
+    fn change_with<R>(
+        &self,
+        objects: &[Change<'_>],
+        work: impl FnOnce(&mut Draft<'_>) -> Result<R>,
+    ) -> Result<R> {
         let (result, ticket) = {
             let mut state = self.state.write();
             let mut draft = Draft::new(&self.volume, &mut state);
             #[cfg(test)]
             draft.split(self.planted(Plant::TwoGroups));
             match work(&mut draft) {
-                Ok(result) => (result, draft.begin()?),
+                Ok(result) => (result, draft.begin(objects)?),
                 Err(error) => {
                     draft.undo();
                     return Err(error);

@@ -311,6 +311,7 @@ fn a_page_of_inodes_is_laid_out_as_documented() {
         device: 6,
         parent: mount::Ino(7),
         attributes: true,
+        capability: true,
         atime: time(-8, 9),
         mtime: time(10, 11),
         ctime: time(12, 13),
@@ -324,7 +325,7 @@ fn a_page_of_inodes_is_laid_out_as_documented() {
     assert!(free.iter().all(|byte| *byte == 0));
     let value = |name| table.value(name, record);
     assert_eq!(value("ino"), 2 * 42 + 42);
-    assert_eq!((value("type"), value("flags")), (2, 1));
+    assert_eq!((value("type"), value("flags")), (2, 3));
     assert_eq!((value("permissions"), value("links")), (0o1755, 3));
     assert_eq!((value("uid"), value("gid"), value("device")), (4, 5, 6));
     assert_eq!(value("parent"), 7);

@@ -1,6 +1,6 @@
 //! Atomic writes of several ranges of a file, with the commands of F2FS.
 
-use super::{Tree, content_of, errno};
+use super::{Tree, content_of};
 use crate::block::{BLOCK_BYTES, Block, bytes};
 use crate::{Change, ObjectId};
 use mount::opens::{Answer, Handle, Pages};
@@ -164,30 +164,42 @@ impl Tree {
         if batch.ended || batch.owner != handle {
             return (Err(Errno::INVAL), Pages::Keep);
         }
-        let group = changes(content_of(ino), &batch);
-        #[cfg(test)]
-        let committed = match self.planted(super::Plant::BatchInPieces) {
-            true => group.iter().try_for_each(|one| self.volume.commit(&[*one])),
-            false => self.volume.commit(&group),
-        };
-        #[cfg(not(test))]
-        let committed = self.volume.commit(&group);
-        drop(group);
-        let wrote = !batch.blocks.is_empty();
+        let committed = self.write_batch(ino, &batch);
         self.batches.end(ino, &mut batch);
         drop(batch);
         match committed {
-            Ok(()) => {
-                if wrote {
-                    self.written(ino);
-                }
-                (self.sync_all(), Pages::Keep)
-            }
+            Ok(()) => (self.sync_all(), Pages::Keep),
             Err(error) => {
                 tracing::warn!(%error, ino = ino.0, "an atomic write was not committed");
-                (Err(errno(&error)), Pages::Drop)
+                (Err(error), Pages::Drop)
             }
         }
+    }
+
+    /// Writes a batch as one group. The times of the file are part of it, so that the fsync that
+    /// programs send after a commit has nothing left to do.
+    fn write_batch(&self, ino: Ino, batch: &Batch) -> Result<()> {
+        let group = changes(content_of(ino), batch);
+        #[cfg(test)]
+        if self.planted(super::Plant::BatchInPieces) {
+            let mut pieces = group.iter();
+            return pieces.try_for_each(|piece| {
+                (self.volume.commit(&[*piece])).map_err(|error| super::errno(&error))
+            });
+        }
+        if group.is_empty() {
+            return Ok(());
+        }
+        let now = (self.now)();
+        self.change_with(&group, |draft| {
+            let inode = draft.inode(ino)?;
+            let changed = super::inode::Inode {
+                mtime: now,
+                ctime: now,
+                ..inode
+            };
+            draft.set(ino, Some(changed))
+        })
     }
 
     /// Drops the batch of a file where `which` says so.

@@ -74,7 +74,7 @@ impl Catalogue {
     /// The page of the table with this number.
     pub(super) fn page(&mut self, volume: &Volume, number: u32) -> Result<&mut TablePage> {
         if !self.table.contains_key(&number) {
-            self.wait(volume)?;
+            self.wait(volume);
             let inodes = read_page(volume, number).map_err(|error| {
                 tracing::error!(%error, page = number, "inodes cannot be read");
                 errno(&error)
@@ -91,7 +91,7 @@ impl Catalogue {
     /// A directory; it is read where it is not in memory.
     pub(super) fn folder(&mut self, volume: &Volume, object: ObjectId) -> Result<&mut Folder> {
         if !self.folders.contains_key(&object) {
-            self.wait(volume)?;
+            self.wait(volume);
             let mut complain = |page, complaint: String| {
                 tracing::error!(%object, page, complaint, "a directory cannot be read whole");
             };
@@ -147,12 +147,22 @@ impl Catalogue {
         }
     }
 
-    /// Waits for the last group of the tree, so that what is read is what memory would say.
-    fn wait(&self, volume: &Volume) -> Result<()> {
-        match self.last {
-            Some(ticket) => volume.wait(ticket).map_err(|error| errno(&error)),
-            None => Ok(()),
+    /// Waits for the last group of the tree, so that what is read is what memory would say. Where
+    /// it failed the log has not got it, and is read as it is.
+    fn wait(&self, volume: &Volume) {
+        if let Some(ticket) = self.last
+            && let Err(error) = volume.wait(ticket)
+        {
+            tracing::debug!(%error, "the log is read as it was left");
         }
+    }
+
+    /// Forgets everything, so that it is read again.
+    pub(super) fn fall_back(&mut self) {
+        self.table.clear();
+        self.folders.clear();
+        self.last = None;
+        self.dirty = 0;
     }
 }
 

@@ -8,6 +8,15 @@ use mount::{AllocateFlags, Errno, Ino, Kind, Result};
 const COPY_BYTES: usize = 1 << 20;
 
 impl Tree {
+    /// A regular file whose content is about to change.
+    fn file_to_change(&self, ino: Ino) -> Result<ObjectId> {
+        let object = self.file(ino)?;
+        if self.inode(ino)?.capability {
+            self.drop_capability(ino)?;
+        }
+        Ok(object)
+    }
+
     /// A regular file, or what is wrong with asking for its content.
     fn file(&self, ino: Ino) -> Result<ObjectId> {
         match self.inode(ino)?.kind {
@@ -53,7 +62,7 @@ impl Tree {
     }
 
     pub(super) fn write_content(&self, ino: Ino, offset: u64, data: &[u8]) -> Result<()> {
-        let object = self.file(ino)?;
+        let object = self.file_to_change(ino)?;
         if data.is_empty() {
             return Ok(());
         }
@@ -106,7 +115,7 @@ impl Tree {
         length: u64,
         flags: AllocateFlags,
     ) -> Result<()> {
-        let object = self.file(ino)?;
+        let object = self.file_to_change(ino)?;
         self.no_batch(ino)?;
         let end = offset.checked_add(length).ok_or(Errno::FBIG)?;
         if end > OBJECT_BYTES_MAX {

@@ -189,11 +189,12 @@ impl<'a> Draft<'a> {
         self.erase(ino, &inode)
     }
 
-    /// Puts the group in the volume's queue. On an error all is as before.
+    /// Puts the group in the volume's queue, with more changes of objects first. On an error all is as
+    /// before.
     ///
     /// # Errors
     /// Of [`Volume::begin`].
-    pub(super) fn begin(self) -> Result<Option<Ticket>> {
+    pub(super) fn begin(self, more: &[Change<'_>]) -> Result<Option<Ticket>> {
         let mut writes: Vec<(ObjectId, u32, Option<Vec<u8>>)> = Vec::new();
         let id = self.volume.id();
         let changed = self.before.keys().filter_map(|ino| inode::locate(*ino));
@@ -250,7 +251,8 @@ impl<'a> Draft<'a> {
             }
         });
         #[cfg_attr(not(test), expect(unused_mut))]
-        let mut changes: Vec<Change<'_>> = objects.chain(pages).collect();
+        let mut changes: Vec<Change<'_>> =
+            more.iter().copied().chain(objects).chain(pages).collect();
         #[cfg(test)]
         if self.split && changes.len() > 1 {
             let rest = changes.split_off(changes.len() / 2);

@@ -9,6 +9,9 @@ use mount::{Errno, Ino, Kind, Result};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
+/// The attribute with the capabilities of a program (xattr(7)).
+const CAPABILITY: &[u8] = b"security.capability";
+
 /// Flags of setxattr(2): the name must not be there, or must be.
 const CREATE: u32 = 1;
 const REPLACE: u32 = 2;
@@ -115,6 +118,7 @@ impl Tree {
     ) -> Result<()> {
         let object = attributes_of(ino);
         inode.attributes = !list.is_empty();
+        inode.capability = list.contains_key(CAPABILITY);
         draft.object(Owned::Remove(object));
         if !list.is_empty() {
             let bytes = attributes::encode(self.volume.id(), object, list);
@@ -159,6 +163,15 @@ impl Tree {
                 false => Ok(()),
             }
         })
+    }
+
+    /// Takes the capabilities of a program away, because it is changed or given to somebody: the
+    /// kernel leaves that to the file system (`FUSE_HANDLE_KILLPRIV_V2` of linux/fuse.h).
+    pub(super) fn drop_capability(&self, ino: Ino) -> Result<()> {
+        match self.drop_extended(ino, OsStr::from_bytes(CAPABILITY)) {
+            Err(Errno::NODATA) => Ok(()),
+            other => other,
+        }
     }
 
     pub(super) fn drop_extended(&self, ino: Ino, name: &OsStr) -> Result<()> {

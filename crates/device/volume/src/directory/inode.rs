@@ -36,6 +36,8 @@ pub struct Inode {
     pub parent: Ino,
     /// Whether it has extended attributes.
     pub attributes: bool,
+    /// Whether one of them is `security.capability`, which a change of content or owner takes away.
+    pub capability: bool,
     /// Last access, as it was set.
     pub atime: Timestamp,
     /// Last change of content.
@@ -73,8 +75,9 @@ const _: () = assert!(
     size_of::<Raw>() * INODES_PER_PAGE as usize + OBJECT_HEADER_BYTES == crate::BLOCK_BYTES
 );
 
-/// Flag: it has extended attributes.
+/// Flags: it has extended attributes; one of them is `security.capability`.
 const HAS_ATTRIBUTES: u8 = 1;
+const HAS_CAPABILITY: u8 = 2;
 
 /// The page and the place in it of an inode; `None` for 0 and what is too high.
 pub fn locate(ino: Ino) -> Option<(u32, usize)> {
@@ -116,6 +119,11 @@ pub(super) fn kind_of(number: u8) -> Option<Kind> {
     all.get(index).copied()
 }
 
+fn flags(inode: &Inode) -> u8 {
+    let flag = |is: bool, flag: u8| if is { flag } else { 0 };
+    flag(inode.attributes, HAS_ATTRIBUTES) | flag(inode.capability, HAS_CAPABILITY)
+}
+
 fn identity(volume: VolumeId, page: u32) -> Identity {
     Identity {
         set: volume.bytes(),
@@ -133,7 +141,7 @@ pub fn encode(volume: VolumeId, page: u32, inodes: &Inodes) -> Vec<u8> {
             Some(inode) => Raw {
                 ino: U64::new(ino),
                 kind: kind_number(inode.kind),
-                flags: if inode.attributes { HAS_ATTRIBUTES } else { 0 },
+                flags: flags(inode),
                 perm: U16::new(inode.perm),
                 links: U32::new(inode.links),
                 uid: U32::new(inode.uid),
@@ -191,8 +199,10 @@ fn record(raw: &Raw, ino: u64, at: u64) -> Result<Option<Inode>, Corruption> {
     }
     equal("number of the inode", at, ino, raw.ino.get())?;
     let kind = kind_of(raw.kind).ok_or(wrong("type of the inode", at + 8, 7, raw.kind.into()))?;
-    let flags = raw.flags & !HAS_ATTRIBUTES;
-    equal("flags of the inode", at + 9, 0_u64, flags)?;
+    let flags = raw.flags;
+    if !matches!(flags, 0 | HAS_ATTRIBUTES | 3) {
+        return Err(wrong("flags of the inode", at + 9, 3, flags.into()));
+    }
     equal("permissions", at + 10, 0_u64, raw.perm.get() & !0o7777)?;
     let reserved = u64::from(raw.reserved.iter().any(|byte| *byte != 0));
     equal("reserved bytes", at + 72, 0_u64, reserved)?;
@@ -219,7 +229,8 @@ fn record(raw: &Raw, ino: u64, at: u64) -> Result<Option<Inode>, Corruption> {
         gid: raw.gid.get(),
         device: raw.device.get(),
         parent: Ino(parent),
-        attributes: raw.flags & HAS_ATTRIBUTES != 0,
+        attributes: flags & HAS_ATTRIBUTES != 0,
+        capability: flags & HAS_CAPABILITY != 0,
         atime: time(raw.atime_sec, raw.atime_nsec, 28)?,
         mtime: time(raw.mtime_sec, raw.mtime_nsec, 32)?,
         ctime: time(raw.ctime_sec, raw.ctime_nsec, 36)?,

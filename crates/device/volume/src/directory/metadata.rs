@@ -52,6 +52,10 @@ impl Tree {
         if change.size.is_some() {
             self.no_batch(ino)?;
         }
+        let gives = change.uid.is_some() || change.gid.is_some() || change.size.is_some();
+        if gives && self.inode(ino)?.capability {
+            self.drop_capability(ino)?;
+        }
         let _one = change.mode.map(|_| self.lists.lock());
         let acl = match change.mode {
             Some(mode) => self.masked_acl(ino, mode)?,

@@ -95,6 +95,7 @@ impl Tree {
                 device,
                 parent: if is_dir { dir } else { Ino(0) },
                 attributes: !list.is_empty(),
+                capability: false,
                 atime: now,
                 mtime: now,
                 ctime: now,

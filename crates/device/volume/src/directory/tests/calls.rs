@@ -306,3 +306,51 @@ fn a_directory_of_many_pages_keeps_its_names_apart() {
     }
     assert_eq!(check(tree.volume(), &[]).unwrap().unwrap().problems, []);
 }
+
+#[test]
+fn a_change_of_content_or_owner_takes_capabilities_away() {
+    let tree = create(&World::new(1), BYTES);
+    let a = file(&tree, "a");
+    let name = "security.capability".as_ref();
+    let given = SetAttr {
+        uid: Some(7),
+        ..SetAttr::default()
+    };
+    let ways: [&dyn Fn(); 3] = [
+        &|| tree.write(a, 0, b"x").unwrap(),
+        &|| assert!(tree.set_attr(&ME, a, &resize(0)).is_ok()),
+        &|| assert!(tree.set_attr(&ME, a, &given).is_ok()),
+    ];
+    for way in ways {
+        tree.set_xattr(a, name, b"all", 0).unwrap();
+        tree.set_xattr(a, "user.kept".as_ref(), b"yes", 0).unwrap();
+        way();
+        assert_eq!(tree.xattr(a, name), Err(Errno::NODATA));
+        assert_eq!(tree.xattr(a, "user.kept".as_ref()).unwrap(), b"yes");
+    }
+    assert_eq!(check(tree.volume(), &[]).unwrap().unwrap().problems, []);
+}
+
+#[test]
+fn a_commit_leaves_nothing_for_the_sync_behind_it() {
+    let tree = create(&World::new(1), BYTES);
+    let a = file(&tree, "a");
+    tree.open(a, Handle(1), true).unwrap();
+    let counters = || tree.volume().stats().counters;
+    for _ in 0..3 {
+        let before = counters();
+        say(&tree, a, 1, command::START).unwrap();
+        for page in 0..10 {
+            tree.write(a, page * 8192, &[1; 4096]).unwrap();
+        }
+        say(&tree, a, 1, command::COMMIT).unwrap();
+        tree.sync(a, false).unwrap();
+        let after = counters();
+        assert_eq!(
+            (after.groups - before.groups, after.syncs - before.syncs),
+            (1, 1)
+        );
+        // Ten blocks, and the page with its inode.
+        assert_eq!(after.written_blocks - before.written_blocks, 11);
+    }
+}

@@ -1,10 +1,10 @@
 //! Damaged blocks: what goes on, and what the check says.
 
-use super::model::{ME, create, disks, open};
+use super::model::{ME, Model, User, create, difference, disks, look, open, step};
 use crate::directory::{TABLE, Tree, check, content_of};
 use crate::{ObjectId, Volume};
 use env::Disk;
-use env::sim::World;
+use env::sim::{Effect, Operation, Trouble, World};
 use mount::{Errno, Ino, Layer, NewObject};
 
 const BYTES: u64 = 4 << 20;
@@ -169,4 +169,48 @@ fn without_its_root_a_tree_is_not_opened() {
     let volume = Volume::open_read_only(disks(&world, BYTES), super::model::OPTIONS).unwrap();
     let report = check(&volume, &[]).unwrap().unwrap();
     assert!(!report.problems.is_empty());
+}
+
+#[test]
+fn after_a_failed_write_or_sync_the_tree_is_read_only_until_it_is_opened_again() {
+    for seed in 0..12 {
+        let world = World::new(seed);
+        let mut rng = world.rng();
+        let tree = create(&world, BYTES);
+        let mut user = User::new(&tree);
+        let mut model = Model::new();
+        for _ in 0..40 {
+            let step = step(&mut rng);
+            assert_eq!(user.perform(&step), model.apply(&step));
+        }
+        tree.sync(Ino::ROOT, false).unwrap();
+        let mut states = vec![model.picture()];
+        let what = [Operation::Write, Operation::Sync][seed as usize % 2];
+        world.plan(Trouble::new(what, Effect::Fail(Errno::IO)).after(rng.below(6)));
+        loop {
+            assert!(states.len() < 200, "it never fails");
+            let step = step(&mut rng);
+            let expected = model.apply(&step);
+            states.push(model.picture());
+            let found = user.perform(&step);
+            if found == Err(Errno::IO) {
+                break;
+            }
+            assert_eq!(found, expected);
+            if rng.chance(1, 4) && tree.sync(Ino::ROOT, false).is_err() {
+                break;
+            }
+        }
+        let made = tree.make(&ME, Ino::ROOT, "later".as_ref(), NewObject::File, 0o600);
+        assert_eq!(made.unwrap_err(), Errno::IO);
+        assert!(tree.list(Ino::ROOT).is_ok());
+        drop(tree);
+        let tree = open(&world, BYTES).unwrap();
+        let found = look(&tree).unwrap();
+        let fits = states
+            .iter()
+            .any(|state| difference(&found, state).is_none());
+        assert!(fits, "seed {seed}: {:?}", difference(&found, &states[0]));
+        assert_eq!(problems(&tree), []);
+    }
 }
