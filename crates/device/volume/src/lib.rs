@@ -11,6 +11,9 @@
 //!   blocks go on.
 //! - A group that does not fit is refused whole. A full volume can still be overwritten, discarded
 //!   and cleaned.
+//! - [`directory::Tree`] shows a volume as a directory: each call that changes it is one group, and so
+//!   is what a program writes between the commands start and commit of F2FS. After a crash it is
+//!   what it was at one moment, not before the last sync.
 //!
 //! # What it rests on
 //! [`env::Disk`]: what was written before a sync that succeeded stays. It does not rely on the
@@ -31,13 +34,17 @@
 //!   [`geometry::Geometry::reserve_segments`]
 //! - flights that are being written at once <= [`FLIGHTS_MAX`]
 //! - I/O done while a lock of the map is held = 0
+//! - in a tree: links of an inode = names that lead to it (of a directory: 2 + directories in it);
+//!   objects = those of inodes; memory of the table, of names and of batches <= the limits in
+//!   `directory/catalogue.rs` and `directory/batch.rs`
 //!
 //! # On disk
 //! `docs/formats/volume.md`.
 //!
 //! # How it is tested
 //! Every crash of a run of groups, of the cleaner and of checkpoints is enumerated on a simulated
-//! disk and compared with a model, with planted bugs that this must find (`engine/tests/crash.rs`);
+//! disk and compared with a model, with planted bugs that this must find (`engine/tests/crash.rs`,
+//! for trees `directory/tests/crash.rs`, with SQLite on a real mount `tests/sqlite.rs`);
 //! random histories against a plain model; flipped bits in every part; threads that write at once;
 //! golden bytes; fuzz targets for every decoder.
 //!
