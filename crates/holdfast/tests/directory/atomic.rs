@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 
 /// Numbers of include/uapi/linux/f2fs.h.
 const START: libc::Ioctl = 0xf501;
+const REPLACE: libc::Ioctl = 0xf519;
 const COMMIT: libc::Ioctl = 0xf502;
 const ABORT: libc::Ioctl = 0xf505;
 const FEATURES: libc::Ioctl = 0x8004_f50c;
@@ -67,6 +68,20 @@ fn a_batch_is_whole_after_a_commit_and_gone_after_all_else() {
         (committed[4096], committed[29_999], committed[30_000]),
         (3, 0, 3)
     );
+
+    // All that the file has, replaced; first without a commit.
+    for ends in [ABORT, COMMIT] {
+        say(&file, REPLACE).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"");
+        file.write_all_at(&[6; 9000], 0).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), [6; 9000]);
+        say(&file, ends).unwrap();
+        if ends == ABORT {
+            assert_eq!(fs::read(&path).unwrap(), committed);
+        }
+    }
+    assert_eq!(fs::read(&path).unwrap(), [6; 9000]);
+    file.write_all_at(&committed, 0).unwrap();
 
     // A close without commit, of a second descriptor of the program.
     let second = open(&path);

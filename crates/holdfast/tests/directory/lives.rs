@@ -127,3 +127,25 @@ fn a_damaged_block_is_named_by_the_path_of_its_file() {
     drop(file);
     mount.stop();
 }
+
+#[test]
+fn inspect_reads_the_pages_of_a_tree() {
+    let home = Home::new(64);
+    let mount = home.mount();
+    fs::create_dir(mount.at("d")).unwrap();
+    fs::write(mount.at("d/a name"), "content").unwrap();
+    mount.stop();
+    let volume = fs::read(home.volume()).unwrap();
+    let page = home.place.path().join("page").display().to_string();
+    // Kinds of docs/formats/object.md, and what a person may look for in a page of each.
+    for (kind, wanted) in [(12, "directory, mode 0755, links 3"), (13, "a name")] {
+        let of_kind = |block: &&[u8]| block.starts_with(b"HOLDFAST") && block[10] == kind;
+        let found = volume.chunks(4096).filter(of_kind).any(|block| {
+            fs::write(&page, block).unwrap();
+            let said = ends_with(0, &["inspect", &page]);
+            assert!(said.contains("block of a volume, valid"), "{said}");
+            said.contains(wanted)
+        });
+        assert!(found, "no page of kind {kind} has \"{wanted}\"");
+    }
+}

@@ -77,6 +77,7 @@ impl Home {
             child,
             _out: out,
             directory: self.directory(),
+            stays: false,
         }
     }
 
@@ -86,12 +87,19 @@ impl Home {
     }
 }
 
+impl Drop for Home {
+    fn drop(&mut self) {
+        take_away(&self.directory());
+    }
+}
+
 /// A process that serves a mount; killed when it is dropped.
 pub(crate) struct Mount {
     child: Child,
     /// Kept open, so that it can say that it stops.
     _out: BufReader<std::process::ChildStdout>,
     directory: PathBuf,
+    stays: bool,
 }
 
 impl Mount {
@@ -99,10 +107,12 @@ impl Mount {
         self.directory.join(name)
     }
 
-    /// As a machine does that fails: what the process had in memory is gone.
+    /// What the process had in memory is gone. The dead mount stays, so that programs that go on
+    /// get errors and do not write to the directory below; the next mount clears it.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("it can be killed");
         self.child.wait().expect("it ends");
+        self.stays = true;
     }
 
     /// As a service manager does.
@@ -120,7 +130,9 @@ impl Drop for Mount {
         // Gone already where it was stopped.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        take_away(&self.directory);
+        if !self.stays {
+            take_away(&self.directory);
+        }
     }
 }
 

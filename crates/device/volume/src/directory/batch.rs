@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Commands, as ioctl(2) has them (include/uapi/linux/f2fs.h; F2FS_IOCTL_MAGIC is 0xf5):
-/// `_IO(0xf5, 1)`, `_IO(0xf5, 2)`, `_IO(0xf5, 5)`, `_IOR(0xf5, 12, __u32)`.
+/// `_IO(0xf5, 1)`, `_IO(0xf5, 2)`, `_IO(0xf5, 5)`, `_IO(0xf5, 25)`, `_IOR(0xf5, 12, __u32)`.
 pub mod command {
     /// `F2FS_IOC_START_ATOMIC_WRITE`.
     pub const START: u32 = 0xf501;
@@ -19,6 +19,8 @@ pub mod command {
     pub const COMMIT: u32 = 0xf502;
     /// `F2FS_IOC_ABORT_ATOMIC_WRITE`, of old `F2FS_IOC_ABORT_VOLATILE_WRITE`.
     pub const ABORT: u32 = 0xf505;
+    /// `F2FS_IOC_START_ATOMIC_REPLACE`.
+    pub const REPLACE: u32 = 0xf519;
     /// `F2FS_IOC_GET_FEATURES`.
     pub const FEATURES: u32 = 0x8004_f50c;
 }
@@ -37,6 +39,8 @@ pub(super) struct Batch {
     owner: Handle,
     /// The process that started it; closing the handle in another does not end it.
     process: u32,
+    /// Whether the file begins empty: what is committed is all that it has then.
+    replaces: bool,
     size: u64,
     blocks: BTreeMap<u32, Box<Block>>,
     /// Committed or dropped: who still has it goes on without.
@@ -104,7 +108,18 @@ impl Tree {
         let done = |result: Result<()>| Answer::of(result.map(|()| Vec::new()));
         Some(match number {
             command::FEATURES => Answer::of(Ok(FEATURE_ATOMIC_WRITE.to_ne_bytes().to_vec())),
-            command::START => done(self.start_batch(caller, ino, handle)),
+            command::START => done(self.start_batch(caller, ino, handle, false)),
+            command::REPLACE => {
+                let started = self.start_batch(caller, ino, handle, true);
+                let pages = match started {
+                    Ok(()) => Pages::Drop,
+                    Err(_) => Pages::Keep,
+                };
+                Answer {
+                    pages,
+                    ..done(started)
+                }
+            }
             command::COMMIT => {
                 let (result, pages) = self.commit_batch(ino, handle);
                 Answer {
@@ -122,7 +137,7 @@ impl Tree {
 
     /// As f2fs_ioc_start_atomic_write in fs/f2fs/file.c: of a regular file that the caller owns, by
     /// a handle that may write.
-    fn start_batch(&self, caller: &Caller, ino: Ino, handle: Handle) -> Result<()> {
+    fn start_batch(&self, caller: &Caller, ino: Ino, handle: Handle, replaces: bool) -> Result<()> {
         let inode = self.inode(ino)?;
         if inode.kind != Kind::File {
             return Err(Errno::INVAL);
@@ -134,7 +149,8 @@ impl Tree {
             return Err(Errno::ACCESS);
         }
         // F2FS says yes to whoever starts again; two writers would have one batch.
-        match self.with_batch(ino, |batch| batch.owner == handle) {
+        let same = |batch: &mut Batch| batch.owner == handle && batch.replaces == replaces;
+        match self.with_batch(ino, same) {
             Some(true) => return Ok(()),
             Some(false) => return Err(Errno::BUSY),
             None => {}
@@ -142,7 +158,11 @@ impl Tree {
         let batch = Batch {
             owner: handle,
             process: process_of(caller.pid),
-            size: self.volume.size(content_of(ino)).unwrap_or(0),
+            replaces,
+            size: match replaces {
+                true => 0,
+                false => self.volume.size(content_of(ino)).unwrap_or(0),
+            },
             blocks: BTreeMap::new(),
             ended: false,
         };
@@ -248,7 +268,7 @@ impl Tree {
         for (done, number) in fresh.iter().enumerate() {
             let start = u64::from(*number) * unit;
             let mut block = Box::new(Block([0; BLOCK_BYTES]));
-            if offset > start || end < start + unit {
+            if !batch.replaces && (offset > start || end < start + unit) {
                 // Only a part of it is written.
                 if let Err(error) = self.read_plain(object, start, &mut block.0) {
                     *self.batches.bytes.lock() -= (fresh.len() - done) * BLOCK_BYTES;
@@ -284,7 +304,10 @@ impl Tree {
         let unit = BLOCK_BYTES as u64;
         let length = batch.size.saturating_sub(offset).min(buffer.len() as u64);
         let buffer = buffer.get_mut(..length as usize).unwrap_or_default();
-        let read = self.read_plain(object, offset, buffer)?;
+        let read = match batch.replaces {
+            true => 0,
+            false => self.read_plain(object, offset, buffer)?,
+        };
         buffer.get_mut(read..).unwrap_or_default().fill(0);
         let end = offset + length;
         let range = (offset / unit) as u32..end.div_ceil(unit) as u32;
@@ -314,7 +337,10 @@ fn changes(object: ObjectId, batch: &Batch) -> Vec<Change<'_>> {
             bytes: bytes(block).get(..length).unwrap_or_default(),
         }
     });
-    writes.collect()
+    let empty = Change::Resize { object, size: 0 };
+    (batch.replaces.then_some(empty).into_iter())
+        .chain(writes)
+        .collect()
 }
 
 /// The process that a thread belongs to; the thread itself where the kernel does not say.

@@ -10,11 +10,19 @@ use crate::{Volume, VolumeError};
 use mount::{Errno, Ino, Result};
 use std::collections::HashMap;
 
-/// Most pages of the table in memory (about 3 KiB each), besides those that wait to be written.
-const TABLE_PAGES_MAX: usize = 16_384;
+/// How much is kept in memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Pages of the table (about 3 KiB each), besides those that wait to be written.
+    pub(super) table_pages: usize,
+    /// Names (about 100 bytes each), besides those that one call reads.
+    pub(super) names: usize,
+}
 
-/// Most names in memory (about 100 bytes each), besides those that one call reads.
-const NAMES_MAX: usize = 1 << 20;
+const LIMITS: Limits = Limits {
+    table_pages: 16_384,
+    names: 1 << 20,
+};
 
 /// A page of the table.
 #[derive(Clone, Debug)]
@@ -36,6 +44,7 @@ pub(super) struct Catalogue {
     pub(super) last: Option<Ticket>,
     /// How many pages are dirty.
     pub(super) dirty: usize,
+    pub(super) limits: Limits,
 }
 
 impl Catalogue {
@@ -49,6 +58,7 @@ impl Catalogue {
             next: pages * inode::INODES_PER_PAGE + 1,
             last: None,
             dirty: 0,
+            limits: LIMITS,
         }
     }
 
@@ -120,12 +130,12 @@ impl Catalogue {
     /// Lets go of what there is too much of. Not while a change is worked out: what it has changed
     /// stands here alone.
     pub(super) fn trim(&mut self) {
-        if self.table.len() > TABLE_PAGES_MAX + self.dirty {
+        if self.table.len() > self.limits.table_pages + self.dirty {
             self.table.retain(|_, page| page.dirty);
         }
-        if self.folders.len() > 1 {
+        if self.folders.len() > 1 || self.limits.names == 0 {
             let names: usize = self.folders.values().map(|folder| folder.len() + 1).sum();
-            if names > NAMES_MAX {
+            if names > self.limits.names {
                 self.folders.clear();
             }
         }

@@ -54,7 +54,8 @@ impl Tree {
                 // It was cut or removed since its length was asked for.
                 Err(VolumeError::OutOfRange { .. } | VolumeError::NoObject { .. }) => {}
                 Err(error) => {
-                    tracing::error!(%error, "a file cannot be read");
+                    let role = super::role(object);
+                    tracing::error!(%error, ?role, "an object cannot be read");
                     return Err(errno(&error));
                 }
             }

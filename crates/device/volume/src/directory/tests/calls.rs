@@ -354,3 +354,38 @@ fn a_commit_leaves_nothing_for_the_sync_behind_it() {
         assert_eq!(after.written_blocks - before.written_blocks, 11);
     }
 }
+
+#[test]
+fn a_batch_may_replace_all_that_a_file_has() {
+    let world = World::new(1);
+    let tree = create(&world, BYTES);
+    let a = file(&tree, "a");
+    tree.write(a, 0, &[1; 30_000]).unwrap();
+    tree.open(a, Handle(1), true).unwrap();
+    for commit in [false, true] {
+        let started = tree.command(&ME, a, Handle(1), command::REPLACE, &[], 0);
+        assert_eq!(
+            (started.result, started.pages),
+            (Ok(Vec::new()), Pages::Drop)
+        );
+        assert_eq!(content(&tree, a), b"");
+        tree.write(a, 5000, &[2; 100]).unwrap();
+        let mut expected = vec![0; 5100];
+        expected[5000..].fill(2);
+        assert_eq!(content(&tree, a), expected);
+        if commit {
+            say(&tree, a, 1, command::COMMIT).unwrap();
+            assert_eq!(content(&tree, a), expected);
+        } else {
+            say(&tree, a, 1, command::ABORT).unwrap();
+            assert_eq!(content(&tree, a), [1; 30_000]);
+        }
+    }
+    // Nothing is committed as nothing.
+    say(&tree, a, 1, command::REPLACE).unwrap();
+    say(&tree, a, 1, command::COMMIT).unwrap();
+    drop(tree);
+    world.crash();
+    let tree = open(&world, BYTES).unwrap();
+    assert_eq!(tree.lookup(Ino::ROOT, "a".as_ref()).unwrap().1.size, 0);
+}

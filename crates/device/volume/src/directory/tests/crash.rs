@@ -36,7 +36,7 @@ const PLAN: Plan = Plan {
 
 /// A step that commits makes all before it durable too.
 fn syncs(step: &Step, done: bool) -> bool {
-    done && matches!(step, Step::Batch(.., true))
+    done && matches!(step, Step::Batch(.., true) | Step::Replace(.., true))
 }
 
 fn work(world: &World, events: &Notes<Event>, plan: &Plan) {
@@ -59,6 +59,9 @@ fn work(world: &World, events: &Notes<Event>, plan: &Plan) {
             match step {
                 Step::Batch(_, writes, commit) if plan.batches_only => {
                     break Step::Batch(b"a".to_vec(), writes, commit);
+                }
+                Step::Replace(_, writes, commit) if plan.batches_only => {
+                    break Step::Replace(b"a".to_vec(), writes, commit);
                 }
                 _ if plan.batches_only => {}
                 step => break step,

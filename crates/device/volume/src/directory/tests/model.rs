@@ -66,6 +66,8 @@ pub(super) enum Step {
     LetGo,
     /// Several writes between start and commit, or abort.
     Batch(Path, Vec<(u64, Vec<u8>)>, bool),
+    /// The same, in place of all that the file has.
+    Replace(Path, Vec<(u64, Vec<u8>)>, bool),
 }
 
 pub(super) const ATTRIBUTE: &str = "user.test";
@@ -250,8 +252,11 @@ impl Model {
             }
             Step::Hold(path) => self.file(path).map(drop),
             Step::LetGo => Ok(()),
-            Step::Batch(path, writes, commit) => {
+            Step::Batch(path, writes, commit) | Step::Replace(path, writes, commit) => {
                 let content = self.file(path)?;
+                if *commit && matches!(step, Step::Replace(..)) {
+                    content.clear();
+                }
                 for (offset, bytes) in writes.iter().filter(|_| *commit) {
                     put(content, *offset, bytes);
                 }
@@ -463,11 +468,14 @@ impl<'a> User<'a> {
                 }
                 Ok(())
             }
-            Step::Batch(path, writes, commit) => {
+            Step::Batch(path, writes, commit) | Step::Replace(path, writes, commit) => {
                 let ino = self.walk(path)?;
                 let handle = self.handle(ino)?;
                 let say = |number| tree.command(&ME, ino, handle, number, &[], 0).result;
-                say(command::START)?;
+                say(match step {
+                    Step::Replace(..) => command::REPLACE,
+                    _ => command::START,
+                })?;
                 for (offset, bytes) in writes {
                     tree.write(ino, *offset, bytes)?;
                 }
@@ -596,7 +604,11 @@ pub(super) fn step(rng: &mut Rng) -> Step {
         _ => {
             let writes = (0..1 + rng.below(4)).map(|_| (offset(rng), bytes(rng, 9000)));
             let writes: Vec<_> = writes.collect();
-            Step::Batch(path(rng), writes, rng.chance(2, 3))
+            let commit = rng.chance(2, 3);
+            match rng.chance(1, 4) {
+                true => Step::Replace(path(rng), writes, commit),
+                false => Step::Batch(path(rng), writes, commit),
+            }
         }
     }
 }
