@@ -3,6 +3,7 @@
 use super::{attributes, inode, page};
 use crate::id::{ObjectId, VolumeId};
 use codec::{Corruption, Field, kind, object_kind, open_object};
+use mount::Kind;
 
 fn field(name: impl ToString, value: impl ToString) -> Field {
     (name.to_string(), value.to_string())
@@ -46,7 +47,15 @@ pub(crate) fn inspect(bytes: &[u8]) -> Result<Vec<Field>, Corruption> {
 }
 
 fn words(inode: &inode::Inode) -> String {
-    let kind = format!("{:?}", inode.kind).to_lowercase();
+    let kind = match inode.kind {
+        Kind::File => "file",
+        Kind::Dir => "directory",
+        Kind::Symlink => "symbolic link",
+        Kind::Fifo => "pipe",
+        Kind::Socket => "socket",
+        Kind::CharDevice => "character device",
+        Kind::BlockDevice => "block device",
+    };
     let (perm, links) = (inode.perm, inode.links);
     let mut text = format!("{kind}, mode {perm:04o}, links {links}");
     text.push_str(&format!(", owner {}:{}", inode.uid, inode.gid));
