@@ -13,6 +13,7 @@ use redundancy::status::Progress;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 mod device;
 mod mount;
@@ -346,11 +347,22 @@ fn open(devices: &[PathBuf], write: bool) -> Outcome<Volume> {
     opened.map_err(|error| explain(devices, &error))
 }
 
+/// How long a process that was killed may keep a device: the kernel ends its writes first, and a
+/// service manager starts the next one at once.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How often it is tried meanwhile.
+const AGAIN: Duration = Duration::from_millis(50);
+
 fn open_disks(devices: &[PathBuf], write: bool) -> Outcome<Vec<Arc<dyn Disk>>> {
+    let until = Instant::now() + PATIENCE;
     let open = |path: &PathBuf| -> Outcome<Arc<dyn Disk>> {
-        match RealDisk::open_exclusive(path, write) {
-            Ok(disk) => Ok(Arc::new(disk)),
-            Err(errno) => Err(device::unusable(path, errno)),
+        loop {
+            match RealDisk::open_exclusive(path, write) {
+                Ok(disk) => return Ok(Arc::new(disk)),
+                Err(Errno::AGAIN) if write && Instant::now() < until => std::thread::sleep(AGAIN),
+                Err(errno) => return Err(device::unusable(path, errno)),
+            }
         }
     };
     devices.iter().map(open).collect()

@@ -8,6 +8,7 @@ mod sqlite;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 pub(crate) fn holdfast(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_holdfast"))
@@ -57,7 +58,20 @@ impl Home {
         self.place.path().join("mount")
     }
 
+    /// Mounts it; where one that was killed still has it, because its writes take long to end, once
+    /// that has let it go.
     pub(crate) fn mount(&self) -> Mount {
+        let end = Instant::now() + Duration::from_secs(120);
+        loop {
+            match self.try_mount() {
+                Ok(mount) => return mount,
+                Err(Some(41)) if Instant::now() < end => {}
+                Err(code) => panic!("it does not serve, and ends with {code:?}"),
+            }
+        }
+    }
+
+    fn try_mount(&self) -> Result<Mount, Option<i32>> {
         let mut child = Command::new(env!("CARGO_BIN_EXE_holdfast"))
             .env("HOLDFAST_LOG", "warn")
             .args(["volume", "mount", &self.volume()])
@@ -70,15 +84,16 @@ impl Home {
         let mut line = String::new();
         while !line.starts_with("serving ") {
             line.clear();
-            let read = out.read_line(&mut line).expect("a line");
-            assert!(read > 0, "it does not serve");
+            if out.read_line(&mut line).expect("a line") == 0 {
+                return Err(child.wait().expect("it ends").code());
+            }
         }
-        Mount {
+        Ok(Mount {
             child,
             _out: out,
             directory: self.directory(),
             stays: false,
-        }
+        })
     }
 
     /// What `volume check` says of it, which has to find nothing.
