@@ -178,7 +178,11 @@ impl Engine {
         let (Some(parameters), Some(counters)) = (self.options.encoding, &self.counters) else {
             return Ok(Round::default());
         };
-        self.release_held()?;
+        match self.release_held() {
+            // The round may make room.
+            Ok(()) | Err(Errno::IO | Errno::NOSPC) => {}
+            Err(errno) => return Err(errno),
+        }
         {
             let _gate = self.begin()?;
             self.audit_stripes()?;

@@ -124,22 +124,22 @@ impl Engine {
                 Err(errno) => self.fence_for(index, errno)?,
             }
         }
-        let mut left = false;
+        let (mut left, mut failed) = (false, Ok(()));
         for id in all {
-            let released = self.release(id);
-            left |= released != Ok(true);
-            match released {
-                Ok(_) | Err(Errno::IO | Errno::NOSPC) => {}
+            match self.release(id) {
+                Ok(released) => left |= !released,
+                // Others may have room.
+                Err(errno @ (Errno::IO | Errno::NOSPC)) => failed = Err(errno),
                 Err(errno) => {
-                    self.holds.store(true, Ordering::Release);
-                    return Err(errno);
+                    failed = Err(errno);
+                    break;
                 }
             }
         }
-        if left {
+        if left || failed.is_err() {
             self.holds.store(true, Ordering::Release);
         }
-        Ok(())
+        failed
     }
 
     /// Lets go of one object; `false` where it is open.

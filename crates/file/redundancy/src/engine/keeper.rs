@@ -41,6 +41,9 @@ const LAST_OBJECTS: u64 = 1024;
 /// Bytes compared in the pass before the last one: a tenth of a second from the cache.
 const LAST_BYTES: u64 = 64 << 20;
 
+/// Rest after removed files could not be let go of.
+const RELEASE_RETRY: Duration = Duration::from_secs(10);
+
 /// Longest time that a stop spends on merging.
 const LAST_MERGE: Duration = Duration::from_secs(30);
 
@@ -126,7 +129,7 @@ pub(crate) fn start(engine: &Arc<Engine>) {
     spawn("resync", |engine, _| engine.try_returns());
     if engine.encoded.stripes().is_some() {
         spawn("encode", Engine::keep_encoding);
-        spawn("merge", |engine, _| engine.keep_merging());
+        spawn("merge", Engine::keep_merging);
         spawn("scrub", |engine, _| engine.keep_scrubbing());
     }
 }
@@ -224,11 +227,14 @@ impl Engine {
 
     /// Lets go of removed files that stripes needed, and merges differential pages while there are
     /// more than may stay.
-    fn keep_merging(&self) {
-        match self.release_held() {
-            Ok(()) | Err(Errno::INTR) => {}
-            Err(errno) => {
-                tracing::warn!(%errno, "the room of removed files is not free yet; it is tried again");
+    fn keep_merging(&self, next: &mut Instant) {
+        if *next <= Instant::now() {
+            match self.release_held() {
+                Ok(()) | Err(Errno::INTR) => {}
+                Err(errno) => {
+                    tracing::warn!(%errno, "the room of removed files is not free yet; it is tried again");
+                    *next = Instant::now() + RELEASE_RETRY;
+                }
             }
         }
         while !self.keeper.stopped() {
