@@ -743,8 +743,29 @@ impl Pass<'_> {
                 remove_tree(&**store, &aside, &name, found.attr.kind, &found.node)?;
             }
         }
+        // After what goes has gone: a file that has a name left elsewhere is not kept for this one.
+        for (name, found, _) in labelled(self.engine, &**store, &aside)? {
+            if found.attr.kind == Kind::Dir && name.as_bytes().starts_with(CONFLICT.as_bytes()) {
+                prune_links(&**store, &found.node)?;
+            }
+        }
         Ok(())
     }
+}
+
+/// Removes the names below a directory of files that have others.
+fn prune_links(store: &dyn Store, dir: &Node) -> Result<()> {
+    let mut names = Vec::new();
+    store.list(dir, &mut |name, _| names.push(name.to_os_string()))?;
+    for name in names {
+        let found = store.lookup(dir, &name)?;
+        if found.attr.kind == Kind::Dir {
+            prune_links(store, &found.node)?;
+        } else if found.attr.nlink > 1 {
+            store.unlink(dir, &name)?;
+        }
+    }
+    Ok(())
 }
 
 /// Removes an object and all below it.
