@@ -105,6 +105,10 @@ encoded() {
     "$holdfast" status --json --mount "$mnt" | jq -r '.encoding |
         "\(.bytes / 1000000 | floor) MB in \(.stripes) stripes, \((.freed_bytes - .parity_bytes) / 1000000 | floor) MB saved"'
 }
+waiting() {
+    { "$holdfast" status --json --mount "$mnt" || true; } |
+        jq -r '.encoding.differential_bytes / 1000 | floor | "\(.) kB"'
+}
 nothing_is_encoded() { status '.encoding == null or .encoding.stripes == 0'; }
 
 # Changes 100 kB in the middle of the largest file, and remembers what it was.
