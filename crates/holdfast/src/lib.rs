@@ -47,6 +47,7 @@ mod os;
 pub mod preflight;
 pub mod screen;
 pub mod shell;
+pub mod signals;
 pub mod simulate;
 pub mod status;
 pub mod store;

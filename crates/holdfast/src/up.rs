@@ -7,11 +7,11 @@ use crate::engine::{self, Engine, Event, OnEvent};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::preflight::{self, Machine};
+use crate::signals::{self, Signals};
 use crate::{mounts, notify, screen};
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 
 mod report;
 #[cfg(test)]
@@ -23,9 +23,6 @@ enum Wake {
     Down(Down),
     Engine(Event),
 }
-
-/// Signals that end the process at once, counted from the first.
-const SIGNALS_TO_ABANDON: u32 = 3;
 
 /// Serves until a signal, `holdfast down`, or the end of the mount.
 ///
@@ -44,7 +41,10 @@ pub fn run(in_force: &InForce, runtime: &Path) -> Outcome<()> {
     let plan = pre_check?;
     let place = Place::take(runtime, &config.mount)?;
     let (wake, woken) = channel();
-    let signals = Signals::forward(&wake)?;
+    let on_signal = wake.clone();
+    let signals = Signals::forward("its stores", move |signal| {
+        let _ended = on_signal.send(Wake::Signal(signal));
+    })?;
     plan.carry_out()?;
     let events = wake.clone();
     let on_event: OnEvent = Arc::new(move |event| {
@@ -64,7 +64,9 @@ pub fn run(in_force: &InForce, runtime: &Path) -> Outcome<()> {
     let mut notes = plan.notes;
     let asked = (!in_force.is_default("copies")).then_some(config.copies);
     notes.extend(report::unheeded(asked, &config.without, &status));
-    notes.extend(report::unencoded(config.encode_percent, &status));
+    if !in_force.is_default("encode_percent") {
+        notes.extend(report::unencoded(config.encode_percent, &status));
+    }
     screen::print(&report::text(&status, &notes))?;
     notify::ready(&report::line(&status));
     let outcome = serve(engine.as_ref(), &woken, &config.mount);
@@ -82,7 +84,7 @@ fn serve(engine: &dyn Engine, woken: &Receiver<Wake>, mount: &Path) -> Outcome<(
     while let Ok(wake) = woken.recv() {
         match wake {
             Wake::Signal(signal) => {
-                let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
+                let name = signals::name(signal);
                 screen::print(&format!("\nstopping ({name}): making everything durable\n"))?;
                 notify::stopping();
                 return engine.stop(true);
@@ -143,42 +145,5 @@ pub fn busy(mount: &Path, users: &[String]) -> Failure {
             mount.display()
         ),
         exit: Exit::MountBusy,
-    }
-}
-
-/// Turns SIGINT and SIGTERM into wakes until dropped.
-struct Signals {
-    handle: signal_hook::iterator::Handle,
-}
-
-impl Signals {
-    fn forward(wake: &Sender<Wake>) -> Outcome<Signals> {
-        let fault = |error: std::io::Error| Failure::unexpected("signals", &error);
-        let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).map_err(fault)?;
-        let handle = signals.handle();
-        let wake = wake.clone();
-        std::thread::Builder::new()
-            .name("signals".to_owned())
-            .spawn(move || {
-                for (seen, signal) in (1..).zip(signals.forever()) {
-                    if seen == SIGNALS_TO_ABANDON {
-                        eprintln!("ended without a clean stop; what was synced is on its stores");
-                        std::process::exit(i32::from(Exit::Failed.number()));
-                    }
-                    if seen > 1 {
-                        eprintln!("still stopping; once more ends at once, without a clean stop");
-                    } else if wake.send(Wake::Signal(signal)).is_err() {
-                        return;
-                    }
-                }
-            })
-            .map_err(fault)?;
-        Ok(Signals { handle })
-    }
-}
-
-impl Drop for Signals {
-    fn drop(&mut self) {
-        self.handle.close();
     }
 }

@@ -236,6 +236,13 @@ bitflags::bitflags! {
 /// arrives. There is no open and no release, but for layers with [`Layer::opens`]: an inode that the
 /// kernel knows (looked up and not yet forgotten) can be read and written, also after its last name
 /// is gone.
+///
+/// What changes something is refused with EROFS, and extended attributes are not there, where a
+/// layer says nothing else.
+#[expect(
+    unused_variables,
+    reason = "what refuses does not look at what was asked for"
+)]
 pub trait Layer: Send + Sync + 'static {
     /// Who wants to know of open files; `None` spares the kernel the requests. Always the same.
     fn opens(&self) -> Option<&dyn Opens> {
@@ -254,9 +261,13 @@ pub trait Layer: Send + Sync + 'static {
     /// Attributes.
     fn attr(&self, ino: Ino) -> Result<Attr>;
     /// Changes attributes and returns the new ones.
-    fn set_attr(&self, caller: &Caller, ino: Ino, change: &SetAttr) -> Result<Attr>;
+    fn set_attr(&self, caller: &Caller, ino: Ino, change: &SetAttr) -> Result<Attr> {
+        Err(Errno::ROFS)
+    }
     /// Target of a symbolic link.
-    fn read_link(&self, ino: Ino) -> Result<OsString>;
+    fn read_link(&self, ino: Ino) -> Result<OsString> {
+        Err(Errno::INVAL)
+    }
     /// Creates `name` in `dir` (EEXIST where it exists) with `mode` (permission bits before the
     /// umask), owned by the caller, the group by the set-group-id rule of `dir`.
     fn make(
@@ -266,13 +277,21 @@ pub trait Layer: Send + Sync + 'static {
         name: &OsStr,
         object: NewObject<'_>,
         mode: u32,
-    ) -> Result<(Ino, Attr)>;
+    ) -> Result<(Ino, Attr)> {
+        Err(Errno::ROFS)
+    }
     /// Gives `ino` another name.
-    fn link(&self, ino: Ino, dir: Ino, name: &OsStr) -> Result<Attr>;
+    fn link(&self, ino: Ino, dir: Ino, name: &OsStr) -> Result<Attr> {
+        Err(Errno::ROFS)
+    }
     /// Removes a name that is not a directory's.
-    fn unlink(&self, dir: Ino, name: &OsStr) -> Result<()>;
+    fn unlink(&self, dir: Ino, name: &OsStr) -> Result<()> {
+        Err(Errno::ROFS)
+    }
     /// Removes an empty directory.
-    fn remove_dir(&self, dir: Ino, name: &OsStr) -> Result<()>;
+    fn remove_dir(&self, dir: Ino, name: &OsStr) -> Result<()> {
+        Err(Errno::ROFS)
+    }
     /// Renames, atomically replacing a target unless `flags` say otherwise.
     fn rename(
         &self,
@@ -281,17 +300,23 @@ pub trait Layer: Send + Sync + 'static {
         new_dir: Ino,
         new_name: &OsStr,
         flags: RenameFlags,
-    ) -> Result<()>;
+    ) -> Result<()> {
+        Err(Errno::ROFS)
+    }
     /// All entries of `dir`.
     fn list(&self, dir: Ino) -> Result<Listing>;
     /// Reads up to `buffer.len()` bytes at `offset`; fewer only at the end of the file.
     fn read(&self, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<usize>;
     /// Writes all of `data` at `offset` or fails; a failure may leave a prefix written.
-    fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> Result<()>;
+    fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> Result<()> {
+        Err(Errno::ROFS)
+    }
     /// Makes content (and attributes unless `data_only`) durable; of a directory, its entries.
     fn sync(&self, ino: Ino, data_only: bool) -> Result<()>;
     /// `fallocate(2)`.
-    fn allocate(&self, ino: Ino, offset: u64, length: u64, flags: AllocateFlags) -> Result<()>;
+    fn allocate(&self, ino: Ino, offset: u64, length: u64, flags: AllocateFlags) -> Result<()> {
+        Err(Errno::ROFS)
+    }
     /// Next data (`hole` false) or hole at or after `offset`; ENXIO past the end.
     fn seek(&self, ino: Ino, offset: u64, hole: bool) -> Result<u64>;
     /// Copies a range between files; returns the bytes copied.
@@ -302,15 +327,25 @@ pub trait Layer: Send + Sync + 'static {
         to: Ino,
         to_offset: u64,
         length: u64,
-    ) -> Result<u64>;
+    ) -> Result<u64> {
+        Err(Errno::OPNOTSUPP)
+    }
     /// Capacity.
     fn space(&self) -> Result<Space>;
     /// Value of an extended attribute; ENODATA where it is not set.
-    fn xattr(&self, ino: Ino, name: &OsStr) -> Result<Vec<u8>>;
+    fn xattr(&self, ino: Ino, name: &OsStr) -> Result<Vec<u8>> {
+        Err(Errno::NODATA)
+    }
     /// Sets an extended attribute; `flags` as `setxattr(2)` (1 create, 2 replace).
-    fn set_xattr(&self, ino: Ino, name: &OsStr, value: &[u8], flags: u32) -> Result<()>;
+    fn set_xattr(&self, ino: Ino, name: &OsStr, value: &[u8], flags: u32) -> Result<()> {
+        Err(Errno::OPNOTSUPP)
+    }
     /// Names of all extended attributes, each ended by NUL.
-    fn list_xattr(&self, ino: Ino) -> Result<Vec<u8>>;
+    fn list_xattr(&self, ino: Ino) -> Result<Vec<u8>> {
+        Ok(Vec::new())
+    }
     /// Removes an extended attribute.
-    fn remove_xattr(&self, ino: Ino, name: &OsStr) -> Result<()>;
+    fn remove_xattr(&self, ino: Ino, name: &OsStr) -> Result<()> {
+        Err(Errno::OPNOTSUPP)
+    }
 }

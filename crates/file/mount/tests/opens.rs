@@ -2,8 +2,7 @@
 
 use holdfast_mount::opens::{Answer, Handle, Opens, Pages};
 use holdfast_mount::{
-    AllocateFlags, Attr, Caller, Errno, Ino, Kind, Layer, Listing, NewObject, Options, RenameFlags,
-    Result, Session, SetAttr, Space, Timestamp,
+    Attr, Caller, Errno, Ino, Kind, Layer, Listing, Options, Result, Session, Space, Timestamp,
 };
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -105,27 +104,6 @@ impl Layer for Noting {
     fn attr(&self, ino: Ino) -> Result<Attr> {
         Ok(attr(ino))
     }
-    fn set_attr(&self, _: &Caller, _: Ino, _: &SetAttr) -> Result<Attr> {
-        Err(Errno::ROFS)
-    }
-    fn read_link(&self, _: Ino) -> Result<OsString> {
-        Err(Errno::INVAL)
-    }
-    fn make(&self, _: &Caller, _: Ino, _: &OsStr, _: NewObject<'_>, _: u32) -> Result<(Ino, Attr)> {
-        Err(Errno::ROFS)
-    }
-    fn link(&self, _: Ino, _: Ino, _: &OsStr) -> Result<Attr> {
-        Err(Errno::ROFS)
-    }
-    fn unlink(&self, _: Ino, _: &OsStr) -> Result<()> {
-        Err(Errno::ROFS)
-    }
-    fn remove_dir(&self, _: Ino, _: &OsStr) -> Result<()> {
-        Err(Errno::ROFS)
-    }
-    fn rename(&self, _: Ino, _: &OsStr, _: Ino, _: &OsStr, _: RenameFlags) -> Result<()> {
-        Err(Errno::ROFS)
-    }
     fn list(&self, _: Ino) -> Result<Listing> {
         Ok(Listing::default())
     }
@@ -133,35 +111,14 @@ impl Layer for Noting {
         buffer[0] = *self.byte.lock().unwrap();
         Ok(1)
     }
-    fn write(&self, _: Ino, _: u64, _: &[u8]) -> Result<()> {
-        Err(Errno::ROFS)
-    }
     fn sync(&self, _: Ino, _: bool) -> Result<()> {
         Ok(())
-    }
-    fn allocate(&self, _: Ino, _: u64, _: u64, _: AllocateFlags) -> Result<()> {
-        Err(Errno::ROFS)
     }
     fn seek(&self, _: Ino, _: u64, _: bool) -> Result<u64> {
         Err(Errno::NXIO)
     }
-    fn copy_range(&self, _: Ino, _: u64, _: Ino, _: u64, _: u64) -> Result<u64> {
-        Err(Errno::ROFS)
-    }
     fn space(&self) -> Result<Space> {
         Ok(Space::default())
-    }
-    fn xattr(&self, _: Ino, _: &OsStr) -> Result<Vec<u8>> {
-        Err(Errno::NODATA)
-    }
-    fn set_xattr(&self, _: Ino, _: &OsStr, _: &[u8], _: u32) -> Result<()> {
-        Err(Errno::ROFS)
-    }
-    fn list_xattr(&self, _: Ino) -> Result<Vec<u8>> {
-        Ok(Vec::new())
-    }
-    fn remove_xattr(&self, _: Ino, _: &OsStr) -> Result<()> {
-        Err(Errno::ROFS)
     }
 }
 

@@ -1,8 +1,7 @@
 //! Real mounts of a layer that holds one empty directory and one file. Needs root and /dev/fuse.
 
 use holdfast_mount::{
-    AllocateFlags, Attr, Caller, Errno, Ino, Kind, Layer, Listing, MountError, NewObject, Options,
-    RenameFlags, Result, Session, SetAttr, Space, Timestamp,
+    Attr, Errno, Ino, Kind, Layer, Listing, MountError, Options, Result, Session, Space, Timestamp,
 };
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::FileTypeExt;
@@ -62,27 +61,6 @@ impl Layer for Still {
             Kind::File
         }))
     }
-    fn set_attr(&self, _: &Caller, _: Ino, _: &SetAttr) -> Result<Attr> {
-        Err(Errno::ROFS)
-    }
-    fn read_link(&self, _: Ino) -> Result<OsString> {
-        Err(Errno::INVAL)
-    }
-    fn make(&self, _: &Caller, _: Ino, _: &OsStr, _: NewObject<'_>, _: u32) -> Result<(Ino, Attr)> {
-        Err(Errno::ROFS)
-    }
-    fn link(&self, _: Ino, _: Ino, _: &OsStr) -> Result<Attr> {
-        Err(Errno::ROFS)
-    }
-    fn unlink(&self, _: Ino, _: &OsStr) -> Result<()> {
-        Err(Errno::ROFS)
-    }
-    fn remove_dir(&self, _: Ino, _: &OsStr) -> Result<()> {
-        Err(Errno::ROFS)
-    }
-    fn rename(&self, _: Ino, _: &OsStr, _: Ino, _: &OsStr, _: RenameFlags) -> Result<()> {
-        Err(Errno::ROFS)
-    }
     fn list(&self, _: Ino) -> Result<Listing> {
         let mut listing = Listing::default();
         listing.push(OsStr::new("file"), Kind::File, Ino(2));
@@ -96,36 +74,15 @@ impl Layer for Still {
         buffer[..length].copy_from_slice(&rest[..length]);
         Ok(length)
     }
-    fn write(&self, _: Ino, _: u64, _: &[u8]) -> Result<()> {
-        Err(Errno::ROFS)
-    }
     fn sync(&self, _: Ino, _: bool) -> Result<()> {
         // ENOSYS must not teach the kernel never to ask again.
         Err(Errno::NOSYS)
     }
-    fn allocate(&self, _: Ino, _: u64, _: u64, _: AllocateFlags) -> Result<()> {
-        Err(Errno::ROFS)
-    }
     fn seek(&self, _: Ino, _: u64, _: bool) -> Result<u64> {
         Err(Errno::NXIO)
     }
-    fn copy_range(&self, _: Ino, _: u64, _: Ino, _: u64, _: u64) -> Result<u64> {
-        Err(Errno::ROFS)
-    }
     fn space(&self) -> Result<Space> {
         Ok(Space::default())
-    }
-    fn xattr(&self, _: Ino, _: &OsStr) -> Result<Vec<u8>> {
-        Err(Errno::NODATA)
-    }
-    fn set_xattr(&self, _: Ino, _: &OsStr, _: &[u8], _: u32) -> Result<()> {
-        Err(Errno::ROFS)
-    }
-    fn list_xattr(&self, _: Ino) -> Result<Vec<u8>> {
-        Ok(Vec::new())
-    }
-    fn remove_xattr(&self, _: Ino, _: &OsStr) -> Result<()> {
-        Err(Errno::ROFS)
     }
 }
 

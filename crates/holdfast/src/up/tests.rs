@@ -1,5 +1,7 @@
 use super::*;
 use crate::engine::double::{self, Double};
+use signal_hook::consts::SIGTERM;
+use std::sync::mpsc::Sender;
 
 fn double() -> (Double, Sender<Wake>, Receiver<Wake>) {
     let (wake, woken) = channel();

@@ -5,11 +5,11 @@ use super::{explain, open};
 use crate::engine::refusal;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::signals::{self, Signals};
 use crate::{notify, preflight, screen};
 use ::mount::{MountError, Session};
 use ::volume::directory::Tree;
 use env::errno::Errno;
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -17,9 +17,6 @@ use std::time::Duration;
 
 /// How long requests may take to end at a stop.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Signals that end the process at once, counted from the first.
-const SIGNALS_TO_ABANDON: u32 = 3;
 
 /// Arguments of `holdfast volume mount`.
 #[derive(Clone, Debug, clap::Args)]
@@ -57,7 +54,10 @@ pub(super) fn run(args: &Args) -> Outcome<()> {
         .map_err(|error| Failure::unexpected(args.directory.display(), &error))?;
     std::env::set_current_dir("/").map_err(|error| Failure::unexpected("/", &error))?;
     let (wake, woken) = channel();
-    let signals = forward_signals(&wake)?;
+    let on_signal = wake.clone();
+    let signals = Signals::forward("the volume", move |signal| {
+        let _ended = on_signal.send(Wake::Signal(signal));
+    })?;
     let options = ::mount::Options {
         threads: args.threads.into(),
         ..::mount::Options::default()
@@ -71,7 +71,7 @@ pub(super) fn run(args: &Args) -> Outcome<()> {
     notify::ready(&format!("serving {}", directory.display()));
     match woken.recv() {
         Ok(Wake::Signal(signal)) => {
-            let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
+            let name = signals::name(signal);
             screen::print(&format!("\nstopping ({name}): making everything durable\n"))?;
         }
         Ok(Wake::Unmounted) | Err(_) => screen::print(&format!(
@@ -163,37 +163,4 @@ fn watch(session: &Arc<Session>, wake: Sender<Wake>) -> Outcome<()> {
         })
         .map(drop)
         .map_err(|error| Failure::unexpected("starting a thread", &error))
-}
-
-/// Turns SIGINT and SIGTERM into wakes until dropped.
-struct Signals(signal_hook::iterator::Handle);
-
-impl Drop for Signals {
-    fn drop(&mut self) {
-        self.0.close();
-    }
-}
-
-fn forward_signals(wake: &Sender<Wake>) -> Outcome<Signals> {
-    let fault = |error: std::io::Error| Failure::unexpected("signals", &error);
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).map_err(fault)?;
-    let handle = signals.handle();
-    let wake = wake.clone();
-    std::thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || {
-            for (seen, signal) in (1..).zip(signals.forever()) {
-                if seen == SIGNALS_TO_ABANDON {
-                    eprintln!("ended without a clean stop; what was synced is on the volume");
-                    std::process::exit(i32::from(Exit::Failed.number()));
-                }
-                if seen > 1 {
-                    eprintln!("still stopping; once more ends at once, without a clean stop");
-                } else if wake.send(Wake::Signal(signal)).is_err() {
-                    return;
-                }
-            }
-        })
-        .map_err(fault)?;
-    Ok(Signals(handle))
 }

@@ -4,10 +4,10 @@ use super::{explain, open};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::screen;
+use crate::signals::Signals;
 use ::volume::Volume;
 use ::volume::nbd::{self, Connection};
 use parking_lot::{Condvar, Mutex};
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::collections::HashMap;
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -15,6 +15,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 /// Most clients at once; more are turned away.
@@ -166,22 +167,24 @@ pub(super) fn run(args: &Args) -> Outcome<()> {
         ));
     }
     let door = Door::open(args)?;
-    let fault = |error: io::Error| Failure::unexpected("signals", &error);
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).map_err(fault)?;
-    let handle = signals.handle();
+    let (wake, woken) = channel();
+    let signals = Signals::forward("the volume", move |_| {
+        let _ended = wake.send(());
+    })?;
     screen::print(&format!("serving {}\n", door.uri()?))?;
     let shared = Shared::default();
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            if signals.forever().next().is_some() {
-                shared.stop();
-                door.knock();
+        let (stopped, knocked) = (&shared, &door);
+        scope.spawn(move || {
+            if woken.recv().is_ok() {
+                stopped.stop();
+                knocked.knock();
             }
         });
         scope.spawn(|| upkeep(&volume, &shared));
         accept(scope, &volume, &door, &shared);
         shared.stop();
-        handle.close();
+        drop(signals);
         for client in shared.clients.lock().values() {
             client.shut_out();
         }

@@ -285,6 +285,32 @@ fn a_removed_file_is_held_until_nobody_needs_it() {
     assert_eq!(place.check().0, Some(0), "{}", place.check().1);
 }
 
+/// Under the name that would hold a removed file another one stands already, as after a recovery that
+/// made the file again: its stripes are given up before its bytes go.
+#[test]
+fn a_removed_file_that_cannot_be_held_gives_its_stripes_up_first() {
+    let (mut place, mut files) = encoded();
+    place.down();
+    place.flags[1] = "--encode-interval-s=3600".to_owned();
+    place.up();
+    let home = place.home("f5");
+    let object = place.label("f5", "object");
+    let object = u64::from_str_radix(object.trim_start_matches("0x"), 16).expect("a number");
+    let aside = place.path(&place.stores[home]).join(".holdfast/aside");
+    fs::write(aside.join(format!("held-{object:016x}")), "another").expect("a file");
+    let away = place.path(&place.stores[(home + 1) % 3]);
+    fs::rename(&away, away.with_extension("away")).expect("taken away");
+    place.until("the loss to be seen", |status| !status.redundant);
+    let before = stripes(&place);
+    fs::remove_file(place.path("mnt/f5")).expect("removed");
+    assert!(stripes(&place) < before, "the bytes of f5 are needed");
+    files.truncate(5);
+    reads_back(&place, &files);
+    fs::rename(away.with_extension("away"), &away).expect("brought back");
+    place.until("redundancy", |status| status.redundant);
+    outlives_any_store(&place, &files);
+}
+
 /// More than the set can lose at once: what is left may refuse, but nobody gets wrong bytes, and all
 /// is there when the stores are.
 #[test]

@@ -73,13 +73,18 @@ impl Place {
 
     /// The store that decides for a file.
     pub(crate) fn home(&self, name: &str) -> usize {
+        self.label(name, "home store").parse().expect("a number")
+    }
+
+    /// A field of a file's label.
+    pub(crate) fn label(&self, name: &str, field: &str) -> String {
         let held = self.holders(name);
         let copy = self.copy(*held.first().expect("a copy"), name);
         let shown = self.run(&["inspect", "--json", copy.to_str().expect("UTF-8")]);
         let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).expect("JSON");
         let fields = shown["fields"].as_array().expect("fields");
-        let home = fields.iter().find(|f| f[0] == "home store").expect("home");
-        home[1].as_str().expect("text").parse().expect("a number")
+        let found = fields.iter().find(|f| f[0] == field).expect("the field");
+        found[1].as_str().expect("text").to_owned()
     }
 
     pub(crate) fn status(&self) -> redundancy::status::Status {

@@ -59,8 +59,10 @@ impl Engine {
         }
         let name = held_name(inode.id);
         let held = self.on_each(&self.copies_of(inode), |index, store| {
-            match store.link(&self.node_on(inode, index)?, &store.aside()?, &name) {
-                Err(Errno::EXIST) => Ok(()),
+            let (node, aside) = (self.node_on(inode, index)?, store.aside()?);
+            match store.link(&node, &aside, &name) {
+                // Of the same copy, or of one that a recovery made again under the old number.
+                Err(Errno::EXIST) if store.lookup(&aside, &name)?.node == node => Ok(()),
                 other => other,
             }
         });
