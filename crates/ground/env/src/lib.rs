@@ -101,6 +101,9 @@ pub trait Disk: Send + Sync {
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()>;
     /// Makes all earlier writes durable.
     fn sync(&self) -> Result<()>;
+    /// Has earlier writes go on their way, so that a [`Disk::sync`] that follows waits less; it
+    /// makes nothing durable, waits for nothing, and leaves errors to that sync.
+    fn start_sync(&self) {}
     /// Frees a range; it reads as zeros or as before.
     fn discard(&self, offset: u64, length: u64) -> Result<()>;
 

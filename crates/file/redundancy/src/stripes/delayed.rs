@@ -401,6 +401,7 @@ impl Delayed {
             });
             there.collect()
         };
+        self.start_syncs(journals.iter().map(|(_, (journal, _))| journal));
         let synced = crate::fanout::fanout(
             &journals,
             self.options.parallel,
@@ -417,6 +418,13 @@ impl Delayed {
         synced.into_iter().try_for_each(|(_, answer)| answer)
     }
 
+    /// The logs that wait for their turn are on their way meanwhile.
+    fn start_syncs<'a>(&self, journals: impl Iterator<Item = &'a Arc<Journal>>) {
+        if !self.options.parallel {
+            journals.skip(1).for_each(|journal| journal.start_sync());
+        }
+    }
+
     /// Makes all writes that were answered durable, on every copy that is there.
     ///
     /// # Errors
@@ -428,6 +436,7 @@ impl Delayed {
             all.map(|(store, journal)| (*store, journal.clone()))
                 .collect()
         };
+        self.start_syncs(journals.iter().map(|(_, journal)| journal));
         let synced = crate::fanout::fanout(&journals, self.options.parallel, |_, journal| {
             journal.sync_all()
         });

@@ -144,6 +144,10 @@ impl Disk for RealDisk {
         self.poison.synced(rustix::fs::fdatasync(&self.file))
     }
 
+    fn start_sync(&self) {
+        crate::writeback::start(&self.file);
+    }
+
     fn discard(&self, offset: u64, length: u64) -> Result<()> {
         if length == 0 {
             return Ok(());
