@@ -20,7 +20,7 @@ mod store;
 mod watch;
 
 pub(crate) use index::{Chunk, Extents, Index};
-pub(crate) use site::{clear_site, has_site, index_of, log_site, open_site};
+pub(crate) use site::{clear_notes, clear_site, has_site, index_of, log_site, open_site};
 
 use crate::encoding::StripeId;
 use crate::label::{ObjectId, StoreIndex};
@@ -128,6 +128,14 @@ impl Encoded {
     /// The copies of what a stripe holds have their bytes again; changes still wait for the bases.
     pub(crate) fn refill(&self, stripe: &Stripe) {
         self.index.write().refill(stripe);
+        self.version.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The same stripe, with copies elsewhere.
+    pub(crate) fn replace(&self, old: &Stripe, new: &Stripe) {
+        let mut index = self.index.write();
+        index.remove(old);
+        index.add(new);
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 

@@ -25,6 +25,7 @@ mod nameless;
 mod names;
 mod open;
 mod placement;
+pub(crate) mod rebuild;
 mod rename;
 mod report;
 mod scrub;

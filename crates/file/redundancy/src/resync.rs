@@ -18,6 +18,7 @@ pub(crate) mod pace;
 pub(crate) mod wanted;
 
 use crate::engine::Engine;
+use crate::engine::rebuild::Rebuild;
 use crate::journal::dirty::{DirtySet, Entry, Place};
 use crate::label::{Label, ObjectId, StoreIndex};
 use crate::store::{Node, Store};
@@ -65,6 +66,8 @@ pub(crate) struct Pass<'a> {
     /// What recovery has decided for each directory; where nothing is decided the voters agree
     /// and the lowest is asked.
     pub(crate) decided: Option<&'a Decided>,
+    /// Where the target gets its part of the stripes after this: encoded chunks are left out.
+    pub(crate) rebuild: Option<&'a Rebuild>,
     /// Objects met on the target, by id.
     pub(crate) met: BTreeMap<ObjectId, Node>,
     /// Files to compare: label, source, target and whether in whole.
@@ -118,6 +121,7 @@ impl<'a> Pass<'a> {
             dirty,
             pace,
             decided: None,
+            rebuild: None,
             met: BTreeMap::new(),
             files: BTreeMap::new(),
             attributes: Vec::new(),
@@ -275,13 +279,21 @@ impl<'a> Pass<'a> {
             from.forget_cache(0, 0);
         }
         let length = from.attr().map_err(Failed::Source)?.size;
-        let ranges = if task.whole {
+        let id = || {
+            let found = source.inspect(&task.source.1).map_err(Failed::Source)?;
+            Ok::<_, Failed>(self.engine.label_of(&found).map(|l| l.id))
+        };
+        let mut ranges = if task.whole {
             vec![(0, length)]
         } else {
-            let found = source.inspect(&task.source.1).map_err(Failed::Source)?;
-            let id = self.engine.label_of(&found).map(|l| l.id);
-            id.map_or_else(Vec::new, |id| self.dirty.ranges(id, length))
+            id()?.map_or_else(Vec::new, |id| self.dirty.ranges(id, length))
         };
+        if let (Some(rebuild), Some(id)) = (self.rebuild, self.rebuild.map_or(Ok(None), |_| id())?)
+        {
+            rebuild.note(id, &task.target);
+            let plain = |(start, end)| self.engine.plain_parts(id, start, end);
+            ranges = ranges.into_iter().flat_map(plain).collect();
+        }
         if to.attr()?.size != length {
             to.set_len(length)?;
         }

@@ -22,6 +22,7 @@
 //!   together carries one number, in its shard files and in its page checksums
 //! - nothing relies on a stripe before its shard file has its final name on every store
 //! - in-place writes of a merge begin after its commit is durable on every store that takes part
+//! - of a store's own files its own shard says where they are, then the headers of the others
 //! - bytes `i` of the shards of a stripe belong together, so pages are merged one by one
 //!
 //! # How it is tested
@@ -37,6 +38,7 @@ pub mod inspect;
 mod merge;
 mod note;
 mod position;
+mod rebuild;
 mod recover;
 mod scrub;
 mod shard;
@@ -46,6 +48,7 @@ pub use build::Prepared;
 pub use error::{Result, StripeError};
 pub use merge::{MERGE_PAGES_MAX, PageWrite};
 pub use position::{ScrubCounts, ScrubEnd, ScrubPass, ScrubPosition};
+pub use rebuild::Rebuilt;
 pub use recover::{Recovered, standing};
 pub use scrub::{DAMAGE_MAX, Damage, ScrubReport};
 pub use shard::{Base, Layout, Slot};

@@ -7,6 +7,7 @@ use redundancy::status::StoreState;
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
+mod replaced;
 mod scrub;
 
 const CHUNK: u64 = 64 << 10;

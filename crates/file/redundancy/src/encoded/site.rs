@@ -100,7 +100,17 @@ pub(crate) fn index_of(set: SetId, stores: &[(StoreIndex, Arc<dyn Store>)]) -> e
 
 /// Takes away everything that a store has for stripes: what is there is not to be believed.
 pub(crate) fn clear_site(bare: &Arc<dyn Store>) -> env::Result<()> {
-    for name in [SHARDS, METADATA, METADATA_JOURNAL, DIFFERENTIALS] {
+    clear(bare, &[SHARDS])?;
+    clear_notes(bare)
+}
+
+/// Takes away what a store has for stripes besides its shards.
+pub(crate) fn clear_notes(bare: &Arc<dyn Store>) -> env::Result<()> {
+    clear(bare, &[METADATA, METADATA_JOURNAL, DIFFERENTIALS])
+}
+
+fn clear(bare: &Arc<dyn Store>, parts: &[&str]) -> env::Result<()> {
+    for name in parts {
         let part: Arc<dyn Dir> = bare.part(name)?;
         for file in part.list()? {
             part.remove(&file)?;
@@ -140,6 +150,10 @@ impl Disk for BaseFile {
 
     fn sync(&self) -> env::Result<()> {
         self.0.sync(true)
+    }
+
+    fn start_sync(&self) {
+        self.0.start_sync();
     }
 
     fn discard(&self, offset: u64, length: u64) -> env::Result<()> {

@@ -9,7 +9,7 @@ use crate::encoding::{ChunkBytes, Share, StripeId};
 use crate::label::{ObjectId, StoreIndex, StoreMask};
 use crate::store::{Node, Store};
 use crate::stripes::delayed::{self, Delayed};
-use crate::stripes::{Base, Layout, PAGE_BYTES, Slot, Stripe, StripeError, Stripes};
+use crate::stripes::{Base, Layout, PAGE_BYTES, Site, Slot, Stripe, StripeError, Stripes};
 use env::errno::{Errno, Fault, fault};
 use mount::AllocateFlags;
 use parity::{Geometry, Shard};
@@ -346,22 +346,13 @@ impl Engine {
         })
     }
 
-    /// A store that comes back takes its part in the stripes again; where nothing on it is to be
-    /// believed, the stripes that had a part there are given up first.
-    pub(crate) fn join_stripes(
-        &self,
-        index: StoreIndex,
-        bare: &Arc<dyn Store>,
-        doubtful: bool,
-    ) -> Result<()> {
+    /// A store that comes back takes its part in the stripes again.
+    pub(crate) fn join_stripes(&self, index: StoreIndex, bare: &Arc<dyn Store>) -> Result<()> {
         let Some((stripes, delayed)) = self.encoded.layers() else {
             return Ok(());
         };
         stripes.leave(index);
         delayed.leave(index);
-        if doubtful {
-            self.give_up_shards_of(index, bare)?;
-        }
         let opened = match encoded::open_site(self.set, index, bare) {
             Err(Errno::UCLEAN) => {
                 self.give_up_shards_of(index, bare)?;
@@ -370,6 +361,20 @@ impl Engine {
             other => other,
         };
         let (site, notes) = opened?;
+        self.take_part(index, bare, site, notes)
+    }
+
+    /// Joins a store to stripes and differentials.
+    pub(crate) fn take_part(
+        &self,
+        index: StoreIndex,
+        bare: &Arc<dyn Store>,
+        site: Site,
+        notes: Vec<filemeta::OpenNote>,
+    ) -> Result<()> {
+        let Some((stripes, delayed)) = self.encoded.layers() else {
+            return Ok(());
+        };
         let refuse = |error: StripeError| {
             tracing::warn!(store = index.0, %error, "a store cannot take its part in stripes");
             error.errno().unwrap_or(Errno::IO)

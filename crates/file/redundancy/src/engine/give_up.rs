@@ -421,15 +421,7 @@ impl Engine {
     /// believed, and takes away what it has of them. A stripe of which too little is left without
     /// the store keeps it out: what it has may be all that there is.
     pub(crate) fn give_up_shards_of(&self, index: StoreIndex, bare: &Arc<dyn Store>) -> Result<()> {
-        let stripes = self.encoded.stripes();
-        let all = stripes.map_or_else(Vec::new, |stripes| stripes.all());
-        let concerned = all.iter().filter(|stripe| {
-            let held = |base: &Base| base.copies.iter().any(|(store, _)| *store == index);
-            let mut shards = stripe.layout.shards();
-            let copies = shards.any(|(shard, _)| stripe.base(shard).is_some_and(held));
-            stripe.layout.stores().has(index) || copies
-        });
-        let ids: Vec<StripeId> = concerned.map(|stripe| stripe.id).collect();
+        let ids: Vec<StripeId> = self.stripes_on(index).iter().map(|s| s.id).collect();
         for batch in ids.chunks(BATCH) {
             let _gate = self.gate.read();
             self.restore_copies(batch)?;

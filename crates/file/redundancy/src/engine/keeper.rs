@@ -463,7 +463,12 @@ impl Engine {
                 .cloned()
                 .unwrap_or_else(DirtySet::everything)
         };
-        self.join_stripes(index, bare, todo.is_everything())?;
+        let mut rebuild = None;
+        if todo.is_everything() {
+            rebuild = self.begin_rebuild(index, bare)?;
+        } else {
+            self.join_stripes(index, bare)?;
+        }
         self.let_go_of_named(&**bare)?;
         if compare_all.load(Ordering::Acquire) {
             todo = DirtySet::everything();
@@ -472,13 +477,22 @@ impl Engine {
             pace.set_phase("counting");
             pace.set_total(self.count_bytes(index, pace)?);
         }
-        pace.set_phase("copying");
         let target = (index, store.clone());
         let mut nameless = Nameless::default();
         for _ in 0..ROUNDS_MAX {
             let voters = self.member_stores();
             let before = pace.progress();
-            let left = Pass::new(self, &voters, target.clone(), &todo, pace).run()?;
+            pace.set_phase("copying");
+            let left = match rebuild.take() {
+                Some(rebuild) => {
+                    let mut pass = Pass::new(self, &voters, (index, bare.clone()), &todo, pace);
+                    pass.rebuild = Some(&rebuild);
+                    let left = pass.run()?;
+                    self.end_rebuild(index, bare, &rebuild, pace)?;
+                    left
+                }
+                None => Pass::new(self, &voters, target.clone(), &todo, pace).run()?,
+            };
             nameless.catch_up(self, &target, &todo, pace)?;
             self.checkpoint()?;
             todo = self.take_since(index);

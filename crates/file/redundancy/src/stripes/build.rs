@@ -298,7 +298,7 @@ impl Site {
         Ok(())
     }
 
-    fn sync_shards(&self) -> Result<()> {
+    pub(super) fn sync_shards(&self) -> Result<()> {
         let synced = self.shards.sync();
         synced.map_err(StripeError::io(self.store, "syncing the shards' directory"))
     }

@@ -374,6 +374,15 @@ impl Delayed {
         self.pages.lock().is_empty()
     }
 
+    /// Whether a data shard has differentials, and no store that is there has all of them.
+    pub fn is_lost(&self, id: StripeId, shard: Shard) -> bool {
+        let chunk = self.chunks.read().get(&(id, shard.0)).cloned();
+        chunk.is_some_and(|chunk| {
+            let state = chunk.state.read();
+            state.holds.is_empty() && !state.pages.is_empty()
+        })
+    }
+
     /// Makes all writes to a data shard that were answered durable, on every copy that is there.
     ///
     /// # Errors

@@ -2,11 +2,13 @@
 
 use super::merge::Part;
 use super::note::{self, COMMIT, Commit, Decision, PREPARE, Prepare};
+use super::rebuild::nodes_on;
 use super::shard::{BaseMap, HEADER_BYTES, Header, REBUILT, parse};
 use super::{Layout, Result, Site, Stripe, StripeError, Stripes};
 use crate::encoding::StripeId;
 use crate::label::{StoreIndex, StoreMask};
 use crate::set::SetId;
+use crate::store::Node;
 use codec::Corruption;
 use env::errno::Errno;
 use env::{Dir, Open};
@@ -39,6 +41,8 @@ pub struct Recovered {
 struct Seen {
     made: Option<(Layout, BaseMap)>,
     disagree: bool,
+    /// The headers name other files of a store than its own one does.
+    outdated: bool,
     /// Shards with their final name, and those without.
     standing: BTreeSet<u8>,
     unmade: BTreeSet<u8>,
@@ -51,13 +55,17 @@ impl Seen {
         unmade.any(|shard| !self.standing.contains(shard))
     }
 
-    fn add(&mut self, header: Header, standing: bool) {
+    fn add(&mut self, store: StoreIndex, header: Header, standing: bool) {
         let shard = header.shard.0;
-        let made = (header.layout, header.bases);
-        match &self.made {
-            Some(known) if *known != made => self.disagree = true,
-            Some(_) => {}
-            None => self.made = Some(made),
+        match &mut self.made {
+            Some((layout, bases)) if *layout == header.layout => {
+                if *bases != header.bases {
+                    self.outdated = true;
+                    self.disagree |= !adopt(layout, bases, header.bases, store);
+                }
+            }
+            Some(_) => self.disagree = true,
+            None => self.made = Some((header.layout, header.bases)),
         }
         if standing {
             self.standing.insert(shard);
@@ -65,6 +73,27 @@ impl Seen {
             self.unmade.insert(shard);
         }
     }
+}
+
+/// Takes a store's word on where its own files are; whether both are the same besides.
+fn adopt(layout: &Layout, bases: &mut BaseMap, mut own: BaseMap, store: StoreIndex) -> bool {
+    for (shard, slot) in layout.shards() {
+        let now = nodes_on(&mut own, shard, slot.store(), store);
+        let now: Vec<Node> = now.map(|node| node.clone()).collect();
+        let known = nodes_on(bases, shard, slot.store(), store);
+        known.zip(now).for_each(|(known, now)| *known = now);
+    }
+    let bare = |bases: &BaseMap| {
+        let mut bases = bases.clone();
+        for base in bases.values_mut() {
+            base.node = Node::default();
+            base.copies
+                .iter_mut()
+                .for_each(|(_, node)| *node = Node::default());
+        }
+        bases
+    };
+    bare(bases) == bare(&own)
 }
 
 type Found = BTreeMap<StripeId, Seen>;
@@ -116,7 +145,8 @@ impl Shards<'_> {
                 Ok(header) if (header.stripe, header.shard) == (stripe, shard) => {
                     let slot = header.layout.slot(shard)?;
                     if slot.store() == Some(self.store) {
-                        found.entry(stripe).or_default().add(header, standing);
+                        let seen = found.entry(stripe).or_default();
+                        seen.add(self.store, header, standing);
                         continue;
                     }
                     let wrong = misplaced(self.store, slot.store());
@@ -280,7 +310,7 @@ impl Stripes {
         merges: &BTreeMap<u64, Pending>,
         report: &mut Recovered,
     ) -> Result<()> {
-        let unmade = seen.is_unmade();
+        let (unmade, outdated) = (seen.is_unmade(), seen.outdated);
         let Some((layout, bases)) = seen.made.filter(|_| !seen.disagree) else {
             if seen.standing.is_empty() {
                 return self.unmake(id, &seen.unmade, merges, report);
@@ -303,6 +333,10 @@ impl Stripes {
             report.whole += 1;
         }
         let stripe = Arc::new(Stripe::new(id, layout, bases));
+        if outdated {
+            // A crash came while a store got its part anew.
+            self.write_headers([&*stripe], None)?;
+        }
         self.stripes.write().insert(id, stripe);
         Ok(())
     }

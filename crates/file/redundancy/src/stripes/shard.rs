@@ -451,6 +451,31 @@ impl OpenShard {
         written.map_err(StripeError::io(self.store, "writing parity"))
     }
 
+    /// Makes pages what they are to be, where they are not, and seals them; the bytes written.
+    pub(super) fn rewrite(&self, pages: Pages, bytes: &[u8]) -> Result<u64> {
+        let mut written = 0;
+        if self.read(pages).ok().as_deref() != Some(bytes) {
+            written = bytes.len() as u64;
+            match &self.base {
+                Some((file, base)) => {
+                    let done = file.write_at(base + pages.offset(), bytes);
+                    done.map_err(StripeError::io(self.store, "writing a base"))?;
+                }
+                None => self.write_parity(pages, bytes)?,
+            }
+        }
+        self.seal(pages, bytes)?;
+        Ok(written)
+    }
+
+    /// Has it go on its way to the medium.
+    pub(super) fn start_sync(&self) {
+        if let Some((file, _)) = &self.base {
+            file.start_sync();
+        }
+        self.disk.start_sync();
+    }
+
     /// Makes it durable.
     pub(super) fn sync(&self) -> Result<()> {
         if let Some((file, _)) = &self.base {

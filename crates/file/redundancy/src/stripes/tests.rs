@@ -10,6 +10,7 @@ use std::num::NonZeroU64;
 
 mod attack;
 mod crash;
+mod rebuild;
 
 /// Bugs that the tests plant to see that they find them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -24,6 +25,8 @@ pub(crate) enum Planted {
     ForgetsToSync,
     /// Checksums are not looked at.
     BelievesEveryPage,
+    /// A part that was made anew gets its name before it is durable.
+    RebuildsUnsynced,
 }
 
 pub(in crate::stripes) const SET: SetId = SetId(0x5e7);

@@ -403,7 +403,9 @@ impl Journal {
     /// Has what a sync would make durable go on its way.
     pub(super) fn start_sync(&self) {
         let segments = self.state.lock().unsynced.clone();
-        segments.iter().for_each(|segment| segment.disk.start_sync());
+        segments
+            .iter()
+            .for_each(|segment| segment.disk.start_sync());
     }
 
     /// As [`Journal::sync`], of everything.
