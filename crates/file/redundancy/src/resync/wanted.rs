@@ -363,6 +363,24 @@ fn roll_forward(survey: &Survey<'_>, claims: &mut Claims, rename: &Rename) {
     let exchange = rename.manner == Manner::Exchange;
     let has = |id, spot: &Spot, voter| survey.has_on(spot, id, voter);
     let voters = || survey.voters.iter().map(|(voter, _)| *voter);
+    let is_lost = |id| {
+        let at_either = |v| has(id, &from, v) || has(id, &to, v);
+        !voters().any(at_either) && !survey.aside.contains_key(&id)
+    };
+    // One of the two was never durable: that the other left its name for it was not either.
+    let undone = match (is_lost(target), is_lost(moving)) {
+        (true, false) => Some((moving, &from, &to)),
+        (false, true) => Some((target, &to, &from)),
+        _ => None,
+    };
+    let is_whole = survey.voters.len() == survey.engine.slots.len();
+    if let Some((stays, origin, elsewhere)) = undone.filter(|_| exchange && is_whole) {
+        if let Some(ids) = claims.get_mut(elsewhere) {
+            ids.remove(&stays);
+        }
+        claims.entry(origin.clone()).or_default().insert(stays);
+        return;
+    }
     let done: Vec<StoreIndex> = voters().filter(|v| has(moving, &to, *v)).collect();
     if done.is_empty() {
         // Not done anywhere: undone where what was at the target is left there somewhere, with the
