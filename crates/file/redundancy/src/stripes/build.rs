@@ -7,7 +7,7 @@ use crate::label::{StoreIndex, StoreMask};
 use env::Open;
 use env::errno::Errno;
 use parity::{Code, Role, Shard};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A stripe whose shards are all there, durable and verified, and that nobody relies on yet.
@@ -192,16 +192,7 @@ impl Stripes {
             self.stripes.write().remove(id);
             gone.push(stripe);
         }
-        // First the stripes count as not finished, so that a start after a crash in here takes the
-        // rest away: the copies, not what is left of a stripe, are what the data is.
-        let mut failed = self.unfinish(&gone);
-        let sites: Vec<Arc<Site>> = self.sites.read().values().cloned().collect();
-        for site in sites {
-            if let Err(error) = site.take_all_away(&gone) {
-                tracing::warn!(%error, "stripes that were given up are left on a store");
-                failed = failed.with(site.store);
-            }
-        }
+        let failed = self.take_away(&gone);
         if failed.is_empty() {
             Ok(())
         } else {
@@ -210,9 +201,9 @@ impl Stripes {
     }
 
     /// Takes the final names of the parity shards that are there, or, where none is, that of a data
-    /// shard, durably; the stores that failed.
-    fn unfinish(&self, stripes: &[Arc<Stripe>]) -> StoreMask {
-        let mut failed = StoreMask::default();
+    /// shard, durably; the stores that failed, and the shards.
+    fn unfinish(&self, stripes: &[Arc<Stripe>]) -> (StoreMask, BTreeSet<(StripeId, Shard)>) {
+        let (mut failed, mut marks) = (StoreMask::default(), BTreeSet::new());
         let mut sites: BTreeMap<StoreIndex, Arc<Site>> = BTreeMap::new();
         for stripe in stripes {
             let mut done = false;
@@ -226,6 +217,7 @@ impl Stripes {
                 match site.unfinish(stripe.id, shard) {
                     Ok(()) => {
                         done = true;
+                        marks.insert((stripe.id, shard));
                         sites.insert(site.store, site);
                     }
                     Err(_) => failed = failed.with(site.store),
@@ -237,23 +229,26 @@ impl Stripes {
                 failed = failed.with(store);
             }
         }
-        failed
+        (failed, marks)
     }
 
-    /// Removes the files of a stripe wherever a store is there; what failed first, and where
-    /// anything failed.
-    fn take_away(&self, stripe: &Stripe) -> (Option<StripeError>, StoreMask) {
-        let (mut first, mut stores) = (None, StoreMask::default());
-        for (shard, slot) in stripe.layout.shards() {
-            let Some(Ok(site)) = slot.store().map(|store| self.site(store)) else {
-                continue;
-            };
-            if let Err(error) = site.take_away(stripe.id, shard) {
-                stores = stores.with(site.store);
-                first.get_or_insert(error);
+    /// Removes the files of stripes wherever a store is there; the stores that failed.
+    fn take_away(&self, gone: &[Arc<Stripe>]) -> StoreMask {
+        // First the stripes count as not finished, so that a start after a crash in here takes the
+        // rest away: the copies, not what is left of a stripe, are what the data is. What says so
+        // goes last.
+        let (mut failed, marks) = self.unfinish(gone);
+        let sites: Vec<Arc<Site>> = self.sites.read().values().cloned().collect();
+        for is_mark in [false, true] {
+            let wanted = |key: &(StripeId, Shard)| marks.contains(key) == is_mark;
+            for site in &sites {
+                if let Err(error) = site.take_all_away(gone, wanted) {
+                    tracing::warn!(%error, "stripes that were given up are left on a store");
+                    failed = failed.with(site.store);
+                }
             }
         }
-        (first, stores)
+        failed
     }
 }
 
@@ -266,12 +261,16 @@ impl Site {
     }
 
     /// The same for all shards that the store has of some stripes.
-    fn take_all_away(&self, stripes: &[Arc<Stripe>]) -> Result<()> {
+    fn take_all_away(
+        &self,
+        stripes: &[Arc<Stripe>],
+        wanted: impl Fn(&(StripeId, Shard)) -> bool,
+    ) -> Result<()> {
         let mut shards = Vec::new();
         for stripe in stripes {
             let mine = stripe.layout.shards();
             let mine = mine.filter(|(_, slot)| slot.store() == Some(self.store));
-            shards.extend(mine.map(|(shard, _)| (stripe.id, shard)));
+            shards.extend(mine.map(|(shard, _)| (stripe.id, shard)).filter(&wanted));
         }
         if shards.is_empty() {
             return Ok(());
@@ -346,7 +345,7 @@ impl Prepared<'_> {
                 Ok(stripe)
             }
             Err(error) => {
-                let (_, left) = self.stripes.take_away(&stripe);
+                let left = self.stripes.take_away(std::slice::from_ref(&stripe));
                 let failed = error.failed().map(StoreMask::only).unwrap_or_default();
                 Err(if left.is_empty() {
                     error
@@ -367,7 +366,7 @@ impl Drop for Prepared<'_> {
     fn drop(&mut self) {
         if let Some(stripe) = self.stripe.take() {
             // What cannot be removed here has a name that a start removes.
-            let _ = self.stripes.take_away(&stripe);
+            let _ = self.stripes.take_away(&[stripe]);
         }
     }
 }

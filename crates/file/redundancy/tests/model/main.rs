@@ -60,10 +60,11 @@ const FOUND: [u64; 28] = [
 ];
 
 /// The same of the engine that encodes.
-const FOUND_ENCODING: [u64; 3] = [
+const FOUND_ENCODING: [u64; 4] = [
     1_795_290_995_000_358,
     1_795_291_406_000_665,
     1_795_315_384_000_015,
+    1_795_315_682_000_424,
 ];
 
 fn passes(system: &dyn system::System, seeds: u64) {
