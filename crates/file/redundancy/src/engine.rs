@@ -152,7 +152,7 @@ pub struct Engine {
     pub(crate) encoded: Arc<Encoded>,
     /// Requests by chunk, where the set encodes.
     pub(crate) counters: Option<crawl::Counters>,
-    pub(crate) last_round: Mutex<Option<Round>>,
+    pub(crate) last_round: Mutex<Option<crawl::LastRound>>,
     pub(crate) inodes: InodeTable,
     pub(crate) root: Arc<Inode>,
     ids: AtomicU64,

@@ -74,6 +74,9 @@ pub struct StoreStatus {
     /// The last rebuild that ended well since the start, where there was one.
     #[serde(default)]
     pub last_rebuild: Option<LastRebuild>,
+    /// What it has of stripes, where the set has any.
+    #[serde(default)]
+    pub encoding: Option<StoreEncodingStatus>,
 }
 
 /// What is encoded.
@@ -106,6 +109,43 @@ pub struct EncodingStatus {
     /// first.
     pub encoded_share: Option<f64>,
     /// Share of the requests of the last round that went to encoded data, from 0 to 1.
+    pub load_share: Option<f64>,
+    /// Bytes of headers and page checksums of shards, on all stores.
+    #[serde(default)]
+    pub metadata_bytes: u64,
+    /// What the last round makes of these figures; `None` before the first.
+    #[serde(default)]
+    pub shares: Option<EncodingShares>,
+}
+
+/// Shares of bytes, each from 0 to 1, by the lengths of the files at the last round: holes count.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct EncodingShares {
+    /// Bytes of files for each byte that is kept of them: copies, parity, metadata and the logs of
+    /// differentials (\[F\] table 4.3).
+    pub capacity_efficiency: f64,
+    /// The same for copies and parity alone, calculated from the code and what is encoded.
+    pub capacity_formula: f64,
+    /// Metadata, of all that is kept.
+    pub metadata: f64,
+    /// Pages that wait for their merge, of the files (B of \[F\] section 5.3).
+    pub differential: f64,
+}
+
+/// What a store has of stripes.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct StoreEncodingStatus {
+    /// Bytes of chunks that are encoded and have their bytes here.
+    pub base_bytes: u64,
+    /// Bytes of parity.
+    pub parity_bytes: u64,
+    /// Bytes of copies that were given up here.
+    pub freed_bytes: u64,
+    /// Bytes of headers and page checksums of its shards.
+    pub metadata_bytes: u64,
+    /// Bytes of its log of differentials.
+    pub differential_log_bytes: u64,
+    /// Share of the requests of the last round that went to encoded data with its bytes here.
     pub load_share: Option<f64>,
 }
 

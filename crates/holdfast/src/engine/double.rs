@@ -39,6 +39,7 @@ pub(crate) fn status() -> Status {
         errors: 0,
         rebuild: None,
         last_rebuild: None,
+        encoding: None,
     };
     Status {
         encoding: None,

@@ -193,12 +193,24 @@ fn encoding(encoding: &EncodingStatus) -> String {
         0 => String::new(),
         waits => format!(", {} to merge", bytes(waits)),
     };
-    format!(
+    let mut text = format!(
         "encoded ({code}): {} in {}, {} saved{waits}",
         bytes(encoding.bytes),
         plural(encoding.stripes, "stripe"),
         bytes(saved)
-    )
+    );
+    if let Some(shares) = &encoding.shares {
+        text.push_str(&format!(
+            "\n  data for each byte kept: {:.2} (by the code alone {:.2}), metadata {:.2} %",
+            shares.capacity_efficiency,
+            shares.capacity_formula,
+            100.0 * shares.metadata
+        ));
+        if let Some(load) = encoding.load_share {
+            text.push_str(&format!(", {:.1} % of requests", 100.0 * load));
+        }
+    }
+    text
 }
 
 fn row(cells: &[String; 6]) -> String {

@@ -3,7 +3,7 @@
 
 use super::place::Place;
 use super::sync;
-use redundancy::status::StoreState;
+use redundancy::status::{Status, StoreEncodingStatus, StoreState};
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
@@ -88,6 +88,7 @@ fn encoded_data_takes_less_and_outlives_any_store() {
     let plain = 2 * FILES as u64 * BYTES as u64;
     let all: u64 = (0..FILES).map(|file| taken(&place, file)).sum();
     assert!(all < plain * 3 / 4, "{all} of {plain} bytes");
+    figures_fit(&place.status());
     assert_eq!(place.check().0, Some(0), "{}", place.check().1);
     for store in ["a", "b", "c"] {
         let away = place.path(&format!("{store}.away"));
@@ -161,6 +162,31 @@ fn write_some(place: &Place, files: &mut [Vec<u8>], rng: &mut env::Rng) {
 fn differential_bytes(place: &Place) -> u64 {
     let encoding = place.status().encoding;
     encoding.map_or(0, |encoding| encoding.differential_bytes)
+}
+
+/// What the status says of stores and shares belongs together.
+fn figures_fit(status: &Status) {
+    let encoding = status.encoding.as_ref().expect("it encodes");
+    let of_stores = || status.stores.iter().filter_map(|store| store.encoding);
+    assert_eq!(of_stores().count(), 3);
+    let sum = |of: fn(StoreEncodingStatus) -> u64| of_stores().map(of).sum::<u64>();
+    assert_eq!(sum(|of| of.base_bytes), encoding.bytes);
+    assert_eq!(sum(|of| of.freed_bytes), encoding.freed_bytes);
+    assert_eq!(sum(|of| of.parity_bytes), encoding.parity_bytes);
+    assert_eq!(sum(|of| of.metadata_bytes), encoding.metadata_bytes);
+    assert_eq!(encoding.metadata_bytes, 3 * 8192 * encoding.stripes);
+    let loads = of_stores().map(|of| of.load_share.expect("a round has ended"));
+    let load = encoding.load_share.expect("a round has ended");
+    assert!((loads.sum::<f64>() - load).abs() < 1e-9);
+    let shares = encoding.shares.expect("a round has ended");
+    // Between two whole copies and all of it as 2+1; metadata only makes it less.
+    assert!(shares.capacity_formula > 0.5 && shares.capacity_formula < 0.667);
+    assert!(shares.capacity_efficiency < shares.capacity_formula);
+    let without = shares.capacity_efficiency / (1.0 - shares.metadata);
+    assert!(
+        (without / shares.capacity_formula - 1.0).abs() < 0.01,
+        "{shares:?}"
+    );
 }
 
 fn outlives_any_store(place: &Place, files: &[Vec<u8>]) {

@@ -119,6 +119,8 @@ pub struct Plan {
     load_total: u128,
     bytes_encoded: u64,
     load_encoded: u128,
+    /// The same by the home of the chunks.
+    loads_encoded: [u128; 64],
     stripes: BTreeMap<StripeId, Stripe>,
     /// Chunks with copies that may be encoded.
     replicated: Homes,
@@ -152,6 +154,7 @@ impl Plan {
             load_total: list.load_total,
             bytes_encoded: 0,
             load_encoded: 0,
+            loads_encoded: [0; 64],
             stripes: BTreeMap::new(),
             replicated: Homes::new(),
             encoded: Homes::new(),
@@ -184,6 +187,7 @@ impl Plan {
             };
             self.bytes_encoded += self.chunk_bytes;
             self.load_encoded += u128::from(entry.load.0);
+            self.loads_encoded[usize::from(entry.home.0)] += u128::from(entry.load.0);
             if let Some(stripe) = self.stripes.get_mut(&stripe) {
                 stripe.members.push(at);
             }
@@ -205,6 +209,14 @@ impl Plan {
             return 0.0;
         }
         self.load_encoded as f64 / self.load_total as f64
+    }
+
+    /// The same of the chunks that have one store as their home.
+    pub fn load_share_of(&self, store: StoreIndex) -> f64 {
+        match self.loads_encoded.get(usize::from(store.0)) {
+            Some(load) if self.load_total > 0 => *load as f64 / self.load_total as f64,
+            _ => 0.0,
+        }
     }
 
     /// Share of the capacity that is encoded, from 0 to 1; 0 where there is nothing.
@@ -246,6 +258,7 @@ impl Plan {
         self.replicated.remove(home, load, at);
         self.bytes_encoded += self.chunk_bytes;
         self.load_encoded += u128::from(load.0);
+        self.loads_encoded[usize::from(home.0)] += u128::from(load.0);
     }
 
     /// A member of a stripe has copies from now on.
@@ -256,6 +269,7 @@ impl Plan {
         self.entries[at].stripe = None;
         self.bytes_encoded -= self.chunk_bytes;
         self.load_encoded -= u128::from(load.0);
+        self.loads_encoded[usize::from(home.0)] -= u128::from(load.0);
         if let Some(stripe) = self.stripes.get_mut(&stripe) {
             stripe.members.retain(|member| *member != at);
         }

@@ -35,7 +35,12 @@ pub struct Round {
     pub encoded_share: f64,
     /// Share of the load that the encoded chunks had in it, from 0 to 1.
     pub load_share: f64,
+    /// Bytes of all files.
+    pub user_bytes: u64,
 }
+
+/// The last round, and the share of the load that encoded chunks of each home had in it.
+pub(crate) type LastRound = (Round, BTreeMap<StoreIndex, f64>);
 
 /// Requests on each chunk since the last round.
 pub(crate) struct Counters {
@@ -205,6 +210,7 @@ impl Engine {
         list.bytes_total = list.bytes_total.saturating_add(files.small_bytes);
         let parities = self.parities();
         let (geometry, limits) = (parameters.geometry, parameters.limits());
+        let user_bytes = list.bytes_total;
         let mut plan = Plan::new(list, &parities, geometry, self.members(), limits);
         let mut work = Work::default();
         for decision in plan.by_ref() {
@@ -214,7 +220,12 @@ impl Engine {
         self.finish_batch(&parameters, &mut work)?;
         work.round.encoded_share = plan.encoded_share();
         work.round.load_share = plan.load_share();
-        *self.last_round.lock() = Some(work.round);
+        work.round.user_bytes = user_bytes;
+        let stores = self.members();
+        let loads = stores
+            .iter()
+            .map(|store| (store, plan.load_share_of(store)));
+        *self.last_round.lock() = Some((work.round, loads.collect()));
         Ok(work.round)
     }
 

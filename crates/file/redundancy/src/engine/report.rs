@@ -2,9 +2,56 @@
 
 use super::{Engine, Slot};
 use crate::label::StoreIndex;
-use crate::status::{EncodingStatus, Status, StoreState, StoreStatus};
+use crate::status::{
+    EncodingShares, EncodingStatus, Status, StoreEncodingStatus, StoreState, StoreStatus,
+};
+use crate::stripes::Stripe;
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+
+type OfStores = BTreeMap<StoreIndex, StoreEncodingStatus>;
+
+/// Adds a stripe to what its stores have.
+fn count(stripe: &Stripe, stores: &mut OfStores) {
+    let (layout, chunk) = (&stripe.layout, stripe.layout.chunk.get());
+    for (shard, slot) in layout.shards() {
+        let Some(store) = slot.store() else { continue };
+        let of = stores.entry(store).or_default();
+        of.metadata_bytes += layout.metadata_bytes();
+        let Some(base) = stripe.base(shard) else {
+            of.parity_bytes += chunk;
+            continue;
+        };
+        of.base_bytes += chunk;
+        for (store, _) in &base.copies {
+            stores.entry(*store).or_default().freed_bytes += chunk;
+        }
+    }
+}
+
+/// Shares by what the files had in the last round; `None` where that was nothing, or less than is
+/// encoded by now.
+fn shares(
+    status: &EncodingStatus,
+    user_bytes: u64,
+    copies: f64,
+    expansion: f64,
+) -> Option<EncodingShares> {
+    if user_bytes == 0 || status.bytes > user_bytes {
+        return None;
+    }
+    let user = user_bytes as f64;
+    let beside = status.metadata_bytes + status.differential_log_bytes + status.parity_bytes;
+    let kept = user * copies + beside as f64 - status.freed_bytes as f64;
+    let encoded = status.bytes as f64 / user;
+    Some(EncodingShares {
+        capacity_efficiency: user / kept,
+        capacity_formula: 1.0 / ((1.0 - encoded) * copies + encoded * expansion),
+        metadata: status.metadata_bytes as f64 / kept,
+        differential: status.differential_bytes as f64 / user,
+    })
+}
 
 impl Slot {
     /// Why the store is not in sync, and when it is tried again where that is known.
@@ -34,6 +81,8 @@ impl Engine {
                 .collect();
             (membership.header.clone(), dirty)
         };
+        let (encoding, of_stores) = self.encoding_status().unzip();
+        let of_stores = of_stores.unwrap_or_default();
         let stores: Vec<_> = self
             .slots
             .iter()
@@ -64,6 +113,10 @@ impl Engine {
                     errors: slot.errors.load(Ordering::Relaxed),
                     rebuild,
                     last_rebuild: *slot.last_rebuild.lock(),
+                    encoding: encoding
+                        .as_ref()
+                        .and(Some(of_stores.get(&index)))
+                        .map(|of| of.copied().unwrap_or_default()),
                 }
             })
             .collect();
@@ -80,29 +133,29 @@ impl Engine {
             writable: !self.is_read_only.load(Ordering::Acquire),
             active_entries: self.journal.len() as u64,
             known_inodes: self.inodes.len() as u64,
-            encoding: self.encoding_status(),
+            encoding,
             scrub: self.scrub_status(),
             last_scrub: self.last_scrub.lock().clone(),
             stores,
         }
     }
 
-    fn encoding_status(&self) -> Option<EncodingStatus> {
+    fn encoding_status(&self) -> Option<(EncodingStatus, OfStores)> {
         let stripes = self.encoded.stripes()?;
         let mut status = EncodingStatus {
             chunks: self.encoded.len() as u64,
             ..EncodingStatus::default()
         };
+        let mut stores = OfStores::new();
         for stripe in stripes.all() {
-            let (layout, chunk) = (&stripe.layout, stripe.layout.chunk.get());
-            let bases = layout.shards().filter_map(|(shard, _)| stripe.base(shard));
-            let (held, given_up) = bases.fold((0, 0), |(held, given_up), base| {
-                (held + chunk, given_up + chunk * base.copies.len() as u64)
-            });
             status.stripes += 1;
-            status.bytes += held;
-            status.freed_bytes += given_up;
-            status.parity_bytes += chunk * u64::from(layout.geometry.parity());
+            count(&stripe, &mut stores);
+        }
+        for store in stores.values() {
+            status.bytes += store.base_bytes;
+            status.freed_bytes += store.freed_bytes;
+            status.parity_bytes += store.parity_bytes;
+            status.metadata_bytes += store.metadata_bytes;
         }
         if let Some(delayed) = self.encoded.delayed() {
             let differential = delayed.status();
@@ -110,18 +163,31 @@ impl Engine {
             status.differential_bytes = differential.pages * page;
             status.differential_limit_bytes = differential.limit_pages * page;
             status.differential_log_bytes = differential.logs.values().map(|log| log.0).sum();
-        }
-        if let Some(encoding) = &self.options.encoding {
-            let geometry = encoding.geometry;
-            status.code = format!("{}+{}", geometry.data(), geometry.parity());
+            for (store, (bytes, _)) in differential.logs {
+                let store = StoreIndex(store);
+                stores.entry(store).or_default().differential_log_bytes = bytes;
+            }
         }
         if let Some(counters) = &self.counters {
             status.counter_bytes = counters.bytes() as u64;
         }
-        let round = *self.last_round.lock();
-        status.encoded_share = round.map(|round| round.encoded_share);
-        status.load_share = round.map(|round| round.load_share);
-        Some(status)
+        let last = self.last_round.lock();
+        if let Some((round, loads)) = &*last {
+            status.encoded_share = Some(round.encoded_share);
+            status.load_share = Some(round.load_share);
+            for (store, load) in loads {
+                stores.entry(*store).or_default().load_share = Some(*load);
+            }
+        }
+        if let Some(encoding) = &self.options.encoding {
+            let geometry = encoding.geometry;
+            let (data, parity) = (geometry.data(), geometry.parity());
+            status.code = format!("{data}+{parity}");
+            let expansion = (data + parity) as f64 / data as f64;
+            let user = last.as_ref().map_or(0, |(round, _)| round.user_bytes);
+            status.shares = shares(&status, user, f64::from(self.copy_count), expansion);
+        }
+        Some((status, stores))
     }
 
     /// Says where the set is mounted, for the status.

@@ -140,7 +140,11 @@ impl Layout {
         }
     }
 
-    /// Where the parity's bytes begin in its file.
+    /// Bytes of the header and the checksums of each shard; the parity begins behind them.
+    pub fn metadata_bytes(&self) -> u64 {
+        self.data_offset()
+    }
+
     pub(super) fn data_offset(&self) -> u64 {
         let sums = u64::from(self.pages()) * SUM_BYTES;
         HEADER_BYTES + sums.next_multiple_of(PAGE_BYTES as u64)
