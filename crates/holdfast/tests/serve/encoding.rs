@@ -277,6 +277,58 @@ fn what_is_written_into_an_encoded_hole_is_data() {
     assert!(differential_bytes(&place) > 0, "some are encoded");
 }
 
+/// Nothing can be merged while a store is away: what is written to then is given up, once more waits
+/// than four times what may stay.
+#[test]
+fn what_waits_for_a_merge_is_bounded() {
+    let (mut place, files) = encoded_with(&["--encode-differential-permille=0"]);
+    let path = |place: &Place, file: usize| place.path(&format!("mnt/large{file}"));
+    let mut large = vec![vec![0; 2 << 20]; 6];
+    for (file, content) in large.iter_mut().enumerate() {
+        env::Rng::new(8 + file as u64).fill(content);
+        fs::write(path(&place, file), content).expect("a write");
+        sync(&path(&place, file));
+    }
+    place.until("the large files to be encoded", |status| {
+        status.encoding.as_ref().is_some_and(|e| e.stripes > 80)
+    });
+    place.down();
+    place.flags[1] = "--encode-interval-s=3600".to_owned();
+    place.up();
+    fs::rename(place.path("c"), place.path("c.away")).expect("taken away");
+    place.until("the loss to be seen", |status| !status.redundant);
+    let mut most = 0;
+    for (file, content) in large.iter_mut().enumerate() {
+        let opened = fs::File::options().write(true).open(path(&place, file));
+        let opened = opened.expect("it");
+        for (page, old) in content.chunks_mut(4096).enumerate() {
+            let written = opened.write_all_at(b"new", page as u64 * 4096);
+            written.expect("a write");
+            old[..3].copy_from_slice(b"new");
+            if page % 128 == 127 {
+                opened.sync_all().expect("a sync");
+                most = most.max(differential_bytes(&place));
+            }
+        }
+    }
+    assert!(most > 3 << 20 && most < 5 << 20, "{most} bytes wait");
+    let reads = |place: &Place| {
+        for (file, content) in large.iter().enumerate() {
+            assert!(fs::read(path(place, file)).expect("a read") == *content);
+        }
+    };
+    reads(&place);
+    fs::rename(place.path("c.away"), place.path("c")).expect("brought back");
+    place.until("redundancy", |status| status.redundant);
+    place.until("what can be merged to be merged", |status| {
+        let encoding = status.encoding.as_ref();
+        encoding.is_some_and(|e| e.differential_bytes == 0)
+    });
+    reads(&place);
+    outlives_any_store(&place, &files);
+    assert_eq!(place.check().0, Some(0), "{}", place.check().1);
+}
+
 /// A removed file's bytes are what others are computed from, until these have copies again.
 #[test]
 fn a_removed_file_is_held_until_nobody_needs_it() {

@@ -15,6 +15,11 @@ use std::time::{Duration, Instant};
 /// Pages that are merged before somebody who waits for the stripes has his turn.
 const MERGE_PAGES: usize = 240;
 
+/// So many times what may stay waits for its merge before writers do merges themselves.
+const BACKLOG_SLOW: u64 = 2;
+/// And so many before what they write to is given up: a store is away, and nothing can be merged.
+const BACKLOG_MAX: u64 = 4;
+
 impl Engine {
     /// The first encoded chunk that reaches into a range that is about to be written. The caller
     /// holds the gate for reading.
@@ -41,6 +46,13 @@ impl Engine {
         data: &[u8],
     ) -> Result<u64> {
         let delayed = self.encoded.delayed().ok_or(Errno::IO)?;
+        if delayed.backlog() >= BACKLOG_SLOW
+            && self.merge_some()? == 0
+            && delayed.backlog() >= BACKLOG_MAX
+        {
+            self.before_change(inode.id, at, data.len() as u64)?;
+            return Ok(at);
+        }
         self.open_copies(inode, true)?;
         for _ in 0..=self.slots.len() {
             match delayed.write(chunk.stripe, chunk.shard, at - chunk.offset, data) {

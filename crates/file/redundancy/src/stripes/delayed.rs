@@ -60,6 +60,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Pieces of one page above which it is written anew as one.
 const PIECES_MAX: usize = 16;
 
+/// Pages that count as what may stay at least, where a backlog is measured: 1 MiB.
+const BACKLOG_PAGES_MIN: u64 = 256;
+
 /// How differentials are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
@@ -496,6 +499,12 @@ impl Delayed {
                 .map(|(store, journal)| (store.0, journal.bytes()))
                 .collect(),
         }
+    }
+
+    /// How many times as many pages wait as may stay, rounded down.
+    pub fn backlog(&self) -> u64 {
+        let pages = self.pages.lock();
+        pages.len() / pages.limit().max(BACKLOG_PAGES_MIN)
     }
 
     /// The chunk of a data shard; the first write makes it.
