@@ -74,6 +74,7 @@ test:
 	scripts/with-volume tests/posix/run-pjdfstest
 	scripts/with-volume tests/posix/run-fsx
 	scripts/with-volume tests/posix/semantics.py
+	scripts/with-disk tests/posix/run-fsx
 	$(RELEASE) torture redundancy --seed 1 --minutes 1
 	$(RELEASE) torture redundancy --seed 1 --minutes 1 --encode
 	TOUR_SIZE=small tour/run

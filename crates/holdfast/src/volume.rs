@@ -16,6 +16,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 mod device;
+mod file;
+mod loops;
 mod mount;
 mod serve;
 mod upkeep;
@@ -34,7 +36,7 @@ pub enum Command {
     Stat(LookArgs),
     /// Gather what counts, so that segments become free
     Clean(CleanArgs),
-    /// Serve a volume as block devices by NBD until stopped
+    /// Serve a volume as block devices by NBD, or as one file, until stopped
     Serve(serve::Args),
     /// Mount a volume that was created with --directory, until stopped
     Mount(mount::Args),

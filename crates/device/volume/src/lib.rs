@@ -70,6 +70,7 @@
 //! ```
 
 pub mod checkpoint;
+pub mod device;
 pub mod directory;
 pub mod entry;
 pub mod flight;
