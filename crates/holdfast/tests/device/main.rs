@@ -3,3 +3,4 @@
 
 mod file;
 mod processes;
+mod record;

@@ -116,6 +116,13 @@ impl Serving {
         assert_eq!(ended.code(), Some(0));
     }
 
+    /// What it had in memory is gone.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("it can be killed");
+        self.child.wait().expect("it ends");
+        self.directory().iter().for_each(|dir| take_away(dir));
+    }
+
     pub(crate) fn stop(self) {
         self.terminate();
         self.wait();
