@@ -104,7 +104,7 @@ fn a_file_system_on_a_loop_device_keeps_its_files_and_its_server() {
     let words = ["volume", "serve", &volume, "--file", &directory, "--loop"];
     let mut serving = Serving::start(&words);
     tool("mkfs.ext4", &["-q", serving.device()]);
-    let mounted = Mounted::new(serving.device(), &point);
+    let mounted = Mounted::new(&[serving.device()], &point);
     fs::write(mounted.at("before"), vec![1; 3 << 20]).unwrap();
     // It goes on for who has it mounted, and ends with the unmount.
     serving.terminate();
@@ -117,7 +117,7 @@ fn a_file_system_on_a_loop_device_keeps_its_files_and_its_server() {
 
     let serving = Serving::start(&words);
     tool("e2fsck", &["-fn", serving.device()]);
-    let mounted = Mounted::new(serving.device(), &point);
+    let mounted = Mounted::new(&[serving.device()], &point);
     assert_eq!(fs::read(mounted.at("after")).unwrap(), vec![2; 3 << 20]);
     // Room that is trimmed is room of the volume.
     let used = |volume: &str| {

@@ -2,5 +2,6 @@
 //! systems on them. Needs root, /dev/fuse and loop devices.
 
 mod file;
+#[path = "../support/processes.rs"]
 mod processes;
 mod record;

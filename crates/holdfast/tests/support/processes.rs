@@ -1,8 +1,13 @@
 //! The binary and the tools of others, started and ended.
 
+use rustix::mount::UnmountFlags;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long something may take that takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs it, wants this exit code, and gives back what it said.
 pub(crate) fn ends_with(code: i32, words: &[&str]) -> String {
@@ -38,6 +43,14 @@ impl Home {
         Home(tempfile::tempdir().expect("a temporary directory"))
     }
 
+    /// One in memory, where the machine has such a place: for what is written much and looked at once.
+    pub(crate) fn in_memory() -> Home {
+        match tempfile::tempdir_in("/dev/shm") {
+            Ok(place) => Home(place),
+            Err(_) => Home::new(),
+        }
+    }
+
     pub(crate) fn path(&self, name: &str) -> String {
         let path = self.0.path().join(name);
         path.to_str().expect("a UTF-8 path").to_owned()
@@ -54,7 +67,7 @@ impl Home {
 /// A process of ours that serves a mount. Killed when it is dropped, after whatever is mounted on its
 /// loop device was taken away.
 pub(crate) struct Serving {
-    child: Child,
+    pub(crate) child: Child,
     out: BufReader<ChildStdout>,
     /// The file that it shows.
     pub(crate) file: String,
@@ -116,13 +129,6 @@ impl Serving {
         assert_eq!(ended.code(), Some(0));
     }
 
-    /// What it had in memory is gone.
-    pub(crate) fn kill(mut self) {
-        self.child.kill().expect("it can be killed");
-        self.child.wait().expect("it ends");
-        self.directory().iter().for_each(|dir| take_away(dir));
-    }
-
     pub(crate) fn stop(self) {
         self.terminate();
         self.wait();
@@ -154,8 +160,9 @@ impl Drop for Serving {
 pub(crate) struct Mounted(PathBuf);
 
 impl Mounted {
-    pub(crate) fn new(device: &str, directory: &str) -> Mounted {
-        tool("mount", &[device, directory]);
+    /// Mounts a device, or an image with `-o loop` before it.
+    pub(crate) fn new(what: &[&str], directory: &str) -> Mounted {
+        tool("mount", &[what, &[directory]].concat());
         Mounted(directory.into())
     }
 
@@ -163,8 +170,15 @@ impl Mounted {
         self.0.join(name)
     }
 
+    /// Unmounts it. A process that another test starts has its files open for a moment, between
+    /// fork(2) and exec(2).
     pub(crate) fn unmount(self) {
-        tool("umount", &[self.0.to_str().expect("UTF-8")]);
+        let until = Instant::now() + PATIENCE;
+        while let Err(errno) = rustix::mount::unmount(&self.0, UnmountFlags::empty()) {
+            assert_eq!(errno, rustix::io::Errno::BUSY, "{}", self.0.display());
+            assert!(Instant::now() < until, "{} is in use", self.0.display());
+            std::thread::yield_now();
+        }
     }
 }
 
@@ -176,5 +190,5 @@ impl Drop for Mounted {
 
 /// Takes a mount out of the tree, whatever its state; nothing where there is none.
 fn take_away(directory: &Path) {
-    let _ = rustix::mount::unmount(directory, rustix::mount::UnmountFlags::DETACH);
+    let _ = rustix::mount::unmount(directory, UnmountFlags::DETACH);
 }
