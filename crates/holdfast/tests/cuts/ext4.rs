@@ -1,6 +1,6 @@
 //! ext4: what fsync(2) returned for is there, and the file system is sound.
 
-use crate::points;
+use crate::points::{self, Point};
 use crate::processes::Mounted;
 use crate::recording::{Marks, Recording};
 use crate::shown::Shown;
@@ -8,6 +8,7 @@ use env::Rng;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::process::Command;
+use volume::trace::Cut;
 
 const FILES: i64 = 120;
 
@@ -76,28 +77,26 @@ fn problem(recording: &Recording, shown: &Shown, done: i64) -> Option<String> {
     })
 }
 
-/// Cuts, of which each is told with what is wrong.
-fn cuts(recording: &Recording, count: u64, mut tell: impl FnMut(String)) {
-    points::each(recording, count, |point, cut| {
-        let shown = Shown::new(cut.image, &recording.cut());
-        if let Some(problem) = problem(recording, &shown, point.done) {
-            tell(format!("{}: {problem}", point.name()));
-        }
-    });
+/// The same, of a cut.
+fn problem_of(recording: &Recording, point: &Point, cut: Cut) -> Option<String> {
+    let shown = Shown::new(cut.image, &recording.cut());
+    problem(recording, &shown, point.done)
 }
 
 #[test]
 fn what_was_synced_is_there_after_every_cut() {
     let recording = record(true);
-    cuts(&recording, points::wanted(200), |problem| {
-        panic!("{problem}")
+    points::each(&recording, points::wanted(200), |point, cut| {
+        if let Some(problem) = problem_of(&recording, point, cut) {
+            panic!("{}: {problem}", point.name());
+        }
     });
 }
 
 #[test]
 fn a_program_that_does_not_sync_is_found() {
     let recording = record(false);
-    let mut found = 0;
-    cuts(&recording, 16, |_| found += 1);
-    assert!(found > 0, "no cut has lost a file that was never synced");
+    points::need_found(&recording, |point, cut| {
+        problem_of(&recording, point, cut).is_some()
+    });
 }

@@ -3,10 +3,15 @@
 //!
 //! `HOLDFAST_CUTS` is the number of cuts of each test, in place of a number that takes a minute.
 
+mod bank;
 mod ext4;
+mod mariadb;
 mod points;
+mod postgresql;
 #[path = "../support/processes.rs"]
 mod processes;
 mod recording;
+#[path = "../support/servers.rs"]
+mod servers;
 mod shown;
 mod sqlite;

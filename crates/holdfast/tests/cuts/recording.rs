@@ -61,6 +61,11 @@ impl Recording {
         self.home.path("tree")
     }
 
+    /// A path beside all this.
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.home.path(name)
+    }
+
     /// Puts a file system on the image, not recorded, and lets `fill` fill it.
     pub(crate) fn prepare_ext4(&self, fill: impl FnOnce(&Mounted)) {
         tool("mkfs.ext4", &["-q", "-F", "-b", "4096", &self.image]);

@@ -1,7 +1,7 @@
 //! SQLite: a bank whose money has to be all there. Without a journal on a volume, by its atomic writes;
 //! with one on ext4; and with none on ext4, where the cuts have to find it.
 
-use crate::points;
+use crate::points::{self, Point};
 use crate::processes::{Mounted, Serving, ends_with};
 use crate::recording::{Marks, Recording};
 use crate::shown::{Served, Shown};
@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use std::path::Path;
 use std::sync::Arc;
 use volume::directory::Tree;
+use volume::trace::Cut;
 use volume::{Options, Volume};
 
 const ACCOUNTS: i64 = 2000;
@@ -148,8 +149,8 @@ fn a_bank_without_a_journal_on_a_volume_has_its_money_after_every_cut() {
     });
 }
 
-/// Cuts of a bank on ext4; how many, and what was wrong on each that was not sound.
-fn on_ext4(mode: Mode, count: u64) -> Vec<String> {
+/// A bank on ext4 that was recorded.
+fn on_ext4(mode: Mode) -> Recording {
     let recording = Recording::new(64);
     recording.prepare_ext4(|mounted| set_up(&mounted.at("bank")));
     let recorder = recording.start(&["--loop"]);
@@ -157,26 +158,32 @@ fn on_ext4(mode: Mode, count: u64) -> Vec<String> {
     work(&mounted.at("bank"), mode, &recorder.marks());
     mounted.unmount();
     recorder.stop();
-    let mut problems = Vec::new();
-    points::each(&recording, count, |point, cut| {
-        let shown = Shown::new(cut.image, &recording.cut());
-        let mounted = Mounted::new(&[&shown.device], &recording.tree());
-        if let Some(problem) = problem(&mounted.at("bank"), mode, point.done) {
-            problems.push(format!("{}: {problem}", point.name()));
-        }
-        mounted.unmount();
-    });
-    problems
+    recording
+}
+
+/// What is wrong with it on a cut.
+fn problem_on_ext4(recording: &Recording, mode: Mode, point: &Point, cut: Cut) -> Option<String> {
+    let shown = Shown::new(cut.image, &recording.cut());
+    let mounted = Mounted::new(&[&shown.device], &recording.tree());
+    let problem = problem(&mounted.at("bank"), mode, point.done);
+    mounted.unmount();
+    problem
 }
 
 #[test]
 fn a_bank_with_a_journal_on_ext4_has_its_money_after_every_cut() {
-    assert_eq!(on_ext4(JOURNAL, 40), Vec::<String>::new());
+    let recording = on_ext4(JOURNAL);
+    points::each(&recording, points::wanted(40), |point, cut| {
+        if let Some(problem) = problem_on_ext4(&recording, JOURNAL, point, cut) {
+            panic!("{}: {problem}", point.name());
+        }
+    });
 }
 
 #[test]
 fn a_bank_without_a_journal_on_ext4_is_found() {
-    let problems = on_ext4(BARE, 40);
-    println!("{} of 40: {problems:#?}", problems.len());
-    assert!(!problems.is_empty(), "no cut has found the missing journal");
+    let recording = on_ext4(BARE);
+    points::need_found(&recording, |point, cut| {
+        problem_on_ext4(&recording, BARE, point, cut).is_some()
+    });
 }

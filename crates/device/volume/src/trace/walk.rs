@@ -84,6 +84,15 @@ impl Walk {
         self.pending.len()
     }
 
+    /// Bytes of these writes; ranges of zeros do not count.
+    pub fn in_flight_bytes(&self) -> u64 {
+        let writes = self.pending.iter();
+        let writes = writes.filter(|change| change.source != Source::Zeros);
+        writes
+            .map(|change| change.range.end - change.range.start)
+            .sum()
+    }
+
     /// Goes over the next event and gives it; `None` at the end.
     ///
     /// # Errors
