@@ -52,7 +52,7 @@ pub enum Exit {
     Corrupt = 31,
     /// A torture run found a broken promise.
     PromiseBroken = 32,
-    /// A trace that a simulation cannot use.
+    /// A trace that a simulation or a replay cannot use.
     BadTrace = 33,
     /// No volume there, or not with these disks.
     NotAVolume = 40,
@@ -176,7 +176,7 @@ pub static TABLE: &[Row] = &[
     (
         Exit::BadTrace,
         "bad_trace",
-        "`simulate`: the trace cannot be read, or has lines that are none of its format.",
+        "`simulate`, `volume replay`: the trace cannot be read, has lines that are none of its format, or is of another base.",
     ),
     (
         Exit::NotAVolume,

@@ -16,6 +16,7 @@ mod metadata;
 mod object;
 mod shard;
 mod store;
+mod trace;
 mod volume;
 
 /// Bytes of a file's start that recognisers see.
@@ -77,6 +78,7 @@ pub static KINDS: &[Kind] = &[
     differential::KIND,
     volume::DISK,
     volume::BLOCK,
+    trace::KIND,
     object::SEGMENT,
     object::OBJECT,
 ];

@@ -16,7 +16,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 mod device;
+mod file;
+mod loops;
 mod mount;
+mod record;
+mod replay;
 mod serve;
 mod upkeep;
 
@@ -34,10 +38,14 @@ pub enum Command {
     Stat(LookArgs),
     /// Gather what counts, so that segments become free
     Clean(CleanArgs),
-    /// Serve a volume as block devices by NBD until stopped
+    /// Serve a volume as block devices by NBD, or as one file, until stopped
     Serve(serve::Args),
     /// Mount a volume that was created with --directory, until stopped
     Mount(mount::Args),
+    /// Show any file or block device as one file, and record what is written to it, until stopped
+    Record(record::Args),
+    /// Make the image that a power cut may have left of what was recorded
+    Replay(replay::Args),
 }
 
 /// Arguments of `holdfast volume create`.
@@ -98,7 +106,8 @@ impl Command {
             Command::Create(args) => args.json,
             Command::Check(args) | Command::Stat(args) => args.json,
             Command::Clean(args) => args.json,
-            Command::Serve(_) | Command::Mount(_) => false,
+            Command::Replay(args) => args.json,
+            Command::Serve(_) | Command::Mount(_) | Command::Record(_) => false,
         }
     }
 }
@@ -115,6 +124,8 @@ pub fn run(command: &Command) -> Outcome<Exit> {
         Command::Clean(args) => clean(args).map(|()| Exit::Done),
         Command::Serve(args) => serve::run(args).map(|()| Exit::Done),
         Command::Mount(args) => mount::run(args).map(|()| Exit::Done),
+        Command::Record(args) => record::run(args).map(|()| Exit::Done),
+        Command::Replay(args) => replay::run(args).map(|()| Exit::Done),
     }
 }
 

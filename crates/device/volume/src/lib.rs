@@ -14,6 +14,8 @@
 //! - [`directory::Tree`] shows a volume as a directory: each call that changes it is one group, and so
 //!   is what a program writes between the commands start and commit of F2FS. After a crash it is
 //!   what it was at one moment, not before the last sync.
+//! - [`trace::Recorder`] keeps what is done to a disk, and [`trace::Walk`] gives every image that a power
+//!   cut may leave of it, and none that it may not.
 //!
 //! # What it rests on
 //! [`env::Disk`]: what was written before a sync that succeeded stays. It does not rely on the
@@ -34,18 +36,21 @@
 //!   [`geometry::Geometry::reserve_segments`]
 //! - flights that are being written at once <= [`FLIGHTS_MAX`]
 //! - I/O done while a lock of the map is held = 0
+//! - changes of a recorded disk that overlap and are under way at once = 0; events of a trace =
+//!   requests + their answers + marks
 //! - in a tree: links of an inode = names that lead to it (of a directory: 2 + directories in it);
 //!   objects = those of inodes; memory of the table, of names and of batches <= the limits in
 //!   `directory/catalogue.rs` and `directory/batch.rs`
 //!
 //! # On disk
-//! `docs/formats/volume.md`.
+//! `docs/formats/volume.md`, `docs/formats/trace.md`.
 //!
 //! # How it is tested
 //! Every crash of a run of groups, of the cleaner and of checkpoints is enumerated on a simulated
 //! disk and compared with a model, with planted bugs that this must find (`engine/tests/crash.rs`,
 //! for trees `directory/tests/crash.rs`, with SQLite on a real mount `tests/sqlite.rs`);
-//! random histories against a plain model; flipped bits in every part; threads that write at once;
+//! cuts of traces against a model of what is legal, with writers that leave a flush out
+//! (`trace/tests/`); random histories against a plain model; flipped bits in every part; threads that write at once;
 //! golden bytes; fuzz targets for every decoder.
 //!
 //! ```
@@ -70,6 +75,7 @@
 //! ```
 
 pub mod checkpoint;
+pub mod device;
 pub mod directory;
 pub mod entry;
 pub mod flight;
@@ -79,6 +85,7 @@ pub mod inspect;
 pub mod nbd;
 pub mod superblock;
 pub mod table;
+pub mod trace;
 
 mod block;
 mod corrupt;

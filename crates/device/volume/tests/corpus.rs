@@ -8,7 +8,8 @@ mod corpus;
 mod disk;
 #[path = "../../../../fuzz/checks/nbd.rs"]
 mod nbd;
-
+#[path = "../../../../fuzz/checks/recording.rs"]
+mod recording;
 #[path = "../../../../fuzz/checks/tree.rs"]
 mod tree;
 
@@ -25,4 +26,9 @@ fn disks() {
 #[test]
 fn clients() {
     corpus::replay("nbd", nbd::check);
+}
+
+#[test]
+fn recordings() {
+    corpus::replay("recording", recording::check);
 }

@@ -3,8 +3,9 @@
 extern crate holdfast_volume as volume;
 
 use codec::{OBJECT_HEADER_BYTES, kind};
-use env::Disk;
+use env::real::RealDir;
 use env::sim::World;
+use env::{Dir, Disk, Open};
 use std::sync::Arc;
 use volume::checkpoint::{Header as Checkpoint, sheet};
 use volume::directory::{self, attributes, inode, page};
@@ -14,6 +15,7 @@ use volume::geometry::Geometry;
 use volume::id::{BlockIndex, Flight, Place, Segment, Use};
 use volume::superblock::Superblock;
 use volume::table::{self as segment_table, Row};
+use volume::trace::Recorder;
 use volume::{Change, ObjectId, Options, Volume, VolumeId};
 
 #[path = "../../../ground/codec/tests/support/table.rs"]
@@ -87,6 +89,73 @@ fn flight() -> Header {
         ],
         sums: vec![0x11, 0x22, 0x33],
     }
+}
+
+#[test]
+fn a_trace_is_laid_out_as_documented() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = RealDir::open(home.path()).unwrap();
+    let image = dir.open("image", Open::Create(16_384)).unwrap();
+    image.write_at(5000, b"base").unwrap();
+    let file = dir.make("trace").unwrap();
+    let recorder = Recorder::start(image.clone(), file.clone(), VOLUME.0).unwrap();
+    recorder.write_at(700, b"content").unwrap();
+    recorder.discard(4096, 8192).unwrap();
+    recorder.sync().unwrap();
+    recorder.mark(b"a mark").unwrap();
+    recorder.finish().unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_at(0, &mut bytes).unwrap();
+
+    let payload = payload(&bytes[..4096], kind::TRACE, 0, 0);
+    let header = Table::read("trace.md", "## Header, version 1");
+    assert_eq!(header.len(), payload.len());
+    assert_eq!(header.value("disk_bytes", payload), 16_384);
+    let mut block = [0; 4096];
+    block[904..908].copy_from_slice(b"base");
+    let base = [&4096_u64.to_le_bytes()[..], &block].concat();
+    let sum = header.value("base_sum", payload);
+    assert_eq!(sum, codec::crc32c(&base).into());
+
+    let frame = Table::read("log.md", "## Frame, version 1");
+    let range = Table::read("trace.md", "### A range");
+    let answer = Table::read("trace.md", "### An answer");
+    let mut at = 4096;
+    let mut next = |kind: u64, number: u64, content: usize| {
+        let head = &bytes[at..];
+        assert_eq!(frame.value("kind", head), kind);
+        assert_eq!(frame.value("sequence", head), number);
+        assert_eq!(frame.value("flags", head) + frame.value("behind", head), 0);
+        let length = frame.value("payload_bytes", head) as usize;
+        let rest = &head[frame.len()..];
+        at += (frame.len() + length).next_multiple_of(8) + content.next_multiple_of(8);
+        (
+            rest[..length].to_vec(),
+            rest[length..length + content].to_vec(),
+        )
+    };
+    let ranged = |(payload, content): (Vec<u8>, Vec<u8>)| {
+        assert_eq!(payload.len(), range.len());
+        let values = ["offset", "length", "detail", "reserved"];
+        (values.map(|name| range.value(name, &payload)), content)
+    };
+    let answered = |(payload, _): (Vec<u8>, Vec<u8>)| {
+        assert_eq!(payload.len(), answer.len());
+        ["request", "errno", "reserved"].map(|name| answer.value(name, &payload))
+    };
+    let (write, content) = ranged(next(1, 1, 7));
+    assert_eq!(write, [700, 7, codec::crc32c(b"content").into(), 0]);
+    assert_eq!(content, b"content");
+    assert_eq!(answered(next(4, 2, 0)), [1, 0, 0]);
+    assert_eq!(ranged(next(2, 3, 0)).0, [4096, 8192, 1, 0]);
+    assert_eq!(answered(next(4, 4, 0)), [3, 0, 0]);
+    assert_eq!(next(3, 5, 0).0, b"");
+    assert_eq!(answered(next(4, 6, 0)), [5, 0, 0]);
+    assert_eq!(next(5, 7, 0).0, b"a mark");
+    assert_eq!(next(6, 8, 0).0, b"");
+    assert_eq!(at, bytes.len());
+    let golden: &[u8] = include_bytes!("golden/trace-v1");
+    assert_eq!(bytes, golden, "golden, version 1");
 }
 
 #[test]

@@ -43,6 +43,7 @@
 //! # }
 //! ```
 
+pub mod fixed;
 pub mod layer;
 pub mod opens;
 

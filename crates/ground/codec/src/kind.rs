@@ -31,6 +31,8 @@ pub const VOLUME_INODES: u16 = 12;
 pub const VOLUME_DIRECTORY: u16 = 13;
 /// Extended attributes of a file on a volume (`docs/formats/volume.md`).
 pub const VOLUME_ATTRIBUTES: u16 = 14;
+/// The header of a trace of a disk (`docs/formats/trace.md`).
+pub const TRACE: u16 = 15;
 
 /// The name of a kind, for people.
 pub fn name(kind: u16) -> &'static str {
@@ -50,6 +52,7 @@ pub fn name(kind: u16) -> &'static str {
         VOLUME_INODES => "page of a volume's inodes",
         VOLUME_DIRECTORY => "page of a volume's directory",
         VOLUME_ATTRIBUTES => "extended attributes on a volume",
+        TRACE => "trace of a disk",
         _ => "unknown here",
     }
 }

@@ -33,7 +33,7 @@ pub struct Args {
 }
 
 /// What wakes the main thread.
-enum Wake {
+pub(super) enum Wake {
     Signal(i32),
     Unmounted,
 }
@@ -93,7 +93,7 @@ pub(super) fn run(args: &Args) -> Outcome<()> {
 }
 
 /// Takes away what a dead process left, and wants an empty directory.
-fn prepare(directory: &Path) -> Outcome<()> {
+pub(super) fn prepare(directory: &Path) -> Outcome<()> {
     let cleared = Session::clear_stale(directory).map_err(|error| refusal::mounting(&error))?;
     if cleared {
         screen::print(&format!(
@@ -119,7 +119,7 @@ fn prepare(directory: &Path) -> Outcome<()> {
 }
 
 /// Unmounts; where programs still use it, out of the tree at least, so that nobody finds it.
-fn unmount(session: &Session) -> Outcome<()> {
+pub(super) fn unmount(session: &Session) -> Outcome<()> {
     let done = match session.unmount(PATIENCE) {
         Err(MountError::Busy { .. }) => session.detach().and_then(|()| session.wait_for(PATIENCE)),
         other => other,
@@ -150,7 +150,7 @@ fn unsettled(errno: Errno) -> Failure {
 }
 
 /// Tells when the mount is gone, whoever took it away.
-fn watch(session: &Arc<Session>, wake: Sender<Wake>) -> Outcome<()> {
+pub(super) fn watch(session: &Arc<Session>, wake: Sender<Wake>) -> Outcome<()> {
     let session = session.clone();
     std::thread::Builder::new()
         .name("mount".to_owned())

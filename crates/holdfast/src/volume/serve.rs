@@ -1,11 +1,13 @@
-//! `holdfast volume serve`: objects of a volume as block devices, by NBD.
+//! `holdfast volume serve`: objects of a volume as block devices: by NBD, or one as a file.
 
+use super::upkeep::Upkeep;
 use super::{explain, open};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::screen;
 use crate::signals::Signals;
 use ::volume::Volume;
+use ::volume::device::Device;
 use ::volume::nbd::{self, Connection};
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
@@ -14,6 +16,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -26,7 +29,7 @@ const UPKEEP: Duration = Duration::from_millis(200);
 
 /// Arguments of `holdfast volume serve`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(group(clap::ArgGroup::new("place").required(true).args(["socket", "listen"])))]
+#[command(group(clap::ArgGroup::new("place").required(true).args(["socket", "listen", "file"])))]
 pub struct Args {
     /// The files or block devices of the volume, in order
     #[arg(required = true, value_name = "DEVICE")]
@@ -38,6 +41,12 @@ pub struct Args {
     /// passes is not encrypted
     #[arg(long, value_name = "HOST:PORT")]
     pub listen: Option<String>,
+    /// An empty directory to mount on, in which the block device is the file `disk`
+    #[arg(long, value_name = "DIR")]
+    pub file: Option<PathBuf>,
+    /// How that file is shown
+    #[command(flatten)]
+    pub shown: super::file::Shown,
 }
 
 /// Where clients come from.
@@ -146,11 +155,18 @@ impl Shared {
     }
 }
 
-/// Serves until SIGINT or SIGTERM.
+/// Serves until SIGINT or SIGTERM, a directory also until somebody unmounts it.
 ///
 /// # Errors
 /// The volume cannot be opened, nobody can listen at the place, or the volume cannot be closed.
 pub(super) fn run(args: &Args) -> Outcome<()> {
+    if args.shown.at_loop && args.file.is_none() {
+        return Err(Failure::refuse(
+            Exit::Usage,
+            "--loop attaches a loop device to a file, and there is none",
+            "give --file DIR too",
+        ));
+    }
     let volume = open(&args.devices, true)?;
     if ::volume::directory::is_tree(&volume) {
         return Err(Failure::refuse(
@@ -165,6 +181,9 @@ pub(super) fn run(args: &Args) -> Outcome<()> {
             "the volume has no object to serve",
             "make the volume with `holdfast volume create`, which makes one",
         ));
+    }
+    if let Some(directory) = &args.file {
+        return serve_file(args, volume, directory);
     }
     let door = Door::open(args)?;
     let (wake, woken) = channel();
@@ -195,6 +214,26 @@ pub(super) fn run(args: &Args) -> Outcome<()> {
     volume
         .close()
         .map_err(|error| explain(&args.devices, &error))
+}
+
+/// Shows the first block device as one file.
+fn serve_file(args: &Args, volume: Volume, directory: &Path) -> Outcome<()> {
+    let refused = |error| explain(&args.devices, &error);
+    let volume = Arc::new(volume);
+    let object = volume
+        .objects()
+        .first()
+        .map_or(super::DEVICE, |first| first.0);
+    let device = Device::new(volume.clone(), object).map_err(refused)?;
+    let upkeep = Upkeep::start(volume.clone())?;
+    let served = super::file::serve(directory, &args.shown, vec![("disk", Box::new(device))]);
+    upkeep.stop();
+    volume.checkpoint().map_err(refused)?;
+    served?;
+    screen::print(&format!(
+        "stopped: {} is unmounted, everything is on the volume\n",
+        directory.display()
+    ))
 }
 
 fn remove(path: &Path) {

@@ -1,6 +1,7 @@
-//! What a mounted volume does beside its requests: cleaning, checkpoints, and times.
+//! What a volume that is served does beside its requests: cleaning, checkpoints, and times.
 
 use crate::failure::{Failure, Outcome};
+use ::volume::Volume;
 use ::volume::directory::Tree;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -12,6 +13,32 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// How long a time of a file may be in memory alone.
 const TIMES: Duration = Duration::from_secs(5);
+
+/// What is kept in order.
+pub(super) trait Kept: Send + Sync + 'static {
+    /// The volume below it.
+    fn volume(&self) -> &Volume;
+    /// Writes what may be in memory alone for a while only.
+    fn write_late(&self) {}
+}
+
+impl Kept for Volume {
+    fn volume(&self) -> &Volume {
+        self
+    }
+}
+
+impl Kept for Tree {
+    fn volume(&self) -> &Volume {
+        Tree::volume(self)
+    }
+
+    fn write_late(&self) {
+        if let Err(error) = self.write_times() {
+            tracing::debug!(%error, "times of files wait for room");
+        }
+    }
+}
 
 #[derive(Default)]
 struct Rest {
@@ -26,12 +53,12 @@ pub(super) struct Upkeep {
 }
 
 impl Upkeep {
-    pub(super) fn start(tree: Arc<Tree>) -> Outcome<Upkeep> {
+    pub(super) fn start(kept: Arc<impl Kept>) -> Outcome<Upkeep> {
         let rest = Arc::<Rest>::default();
         let shared = rest.clone();
         let thread = std::thread::Builder::new()
             .name("upkeep".to_owned())
-            .spawn(move || run(&tree, &shared))
+            .spawn(move || run(kept.as_ref(), &shared))
             .map_err(|error| Failure::unexpected("starting a thread", &error))?;
         Ok(Upkeep { rest, thread })
     }
@@ -44,7 +71,7 @@ impl Upkeep {
     }
 }
 
-fn run(tree: &Tree, rest: &Rest) {
+fn run(kept: &impl Kept, rest: &Rest) {
     let mut written = Instant::now();
     loop {
         let mut stopping = rest.stopping.lock();
@@ -53,18 +80,16 @@ fn run(tree: &Tree, rest: &Rest) {
         }
         rest.changed.wait_for(&mut stopping, LOOK);
         drop(stopping);
-        let mut worked = tree.volume().maintain();
+        let mut worked = kept.volume().maintain();
         while let Ok(true) = worked {
             if *rest.stopping.lock() {
                 return;
             }
-            worked = tree.volume().maintain();
+            worked = kept.volume().maintain();
         }
         if written.elapsed() >= TIMES {
             written = Instant::now();
-            if let Err(error) = tree.write_times() {
-                tracing::debug!(%error, "times of files wait for room");
-            }
+            kept.write_late();
         }
         if let Err(error) = worked {
             tracing::error!(%error, "the volume takes no more writes");

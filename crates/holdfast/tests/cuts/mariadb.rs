@@ -1,0 +1,200 @@
+//! MariaDB without its double write: on a volume every page is whole after every cut; on ext4 the same
+//! cuts tear pages.
+
+use crate::processes::{Mounted, Serving, ends_with};
+use crate::recording::{Marks, Recording};
+use crate::servers::{Client, Server, User, files, finish};
+use crate::shown::{Served, Shown};
+use crate::{bank, points};
+use rustix::process::Signal;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use volume::directory::Tree;
+use volume::trace::Cut;
+use volume::{Options, Volume};
+
+const TRANSFERS: i64 = 120;
+
+/// A server's data and its socket.
+struct Place {
+    data: String,
+    socket: String,
+    double_write: bool,
+}
+
+impl Place {
+    fn new(directory: &str, recording: &Recording, double_write: bool) -> Place {
+        Place {
+            data: format!("{directory}/data"),
+            socket: recording.path("socket"),
+            double_write,
+        }
+    }
+
+    /// Small, and eager to write pages in place.
+    fn server(&self) -> Result<Server, String> {
+        let mut command = User::root().command("mariadbd");
+        command.args(["--no-defaults", "--user=root", "--skip-networking"]);
+        command.arg(format!("--datadir={}", self.data));
+        command.arg(format!("--socket={}", self.socket));
+        command.arg(format!("--pid-file={}.pid", self.socket));
+        command.arg(format!(
+            "--innodb-doublewrite={}",
+            u8::from(self.double_write)
+        ));
+        command.args([
+            "--innodb-buffer-pool-size=16M",
+            "--innodb-log-file-size=8M",
+            "--innodb-flush-log-at-trx-commit=1",
+            "--innodb-max-dirty-pages-pct=0",
+            "--innodb-max-dirty-pages-pct-lwm=0",
+            "--performance-schema=OFF",
+            "--skip-log-bin",
+        ]);
+        Server::start(&mut command, "ready for connections", Signal::TERM)
+    }
+
+    fn client(&self, database: &str) -> Client {
+        let mut command = Command::new("mariadb");
+        command.args(["--no-defaults", "--user=root", "--batch", "--unbuffered"]);
+        command.args(["--skip-column-names", database]);
+        Client::start(command.arg(format!("--socket={}", self.socket)))
+    }
+
+    /// A new data directory with the bank.
+    fn set_up(&self) {
+        let mut command = Command::new("mariadb-install-db");
+        command.args(["--no-defaults", "--user=root", "--skip-test-db"]);
+        command.args(["--auth-root-authentication-method=normal"]);
+        command.args(["--innodb-log-file-size=8M"]);
+        command.arg(format!("--datadir={}", self.data));
+        finish(&mut command).unwrap();
+        let server = self.server().unwrap();
+        let mut client = self.client("mysql");
+        let made = client.ask("CREATE DATABASE bank; SELECT 1;");
+        assert_eq!(made, Ok("1".to_owned()));
+        drop(client);
+        let mut client = self.client("bank");
+        let filled = client.ask(&(bank::set_up() + "SELECT 2;"));
+        assert_eq!(filled, Ok("2".to_owned()));
+        drop(client);
+        server.stop().unwrap();
+    }
+
+    /// Every page of every file of InnoDB against its checksum, the server being down.
+    fn pages(&self) -> Result<(), String> {
+        let data = Path::new(&self.data);
+        // In it are the copies of the double write too, which may be torn.
+        let mut found = match self.double_write {
+            true => Vec::new(),
+            false => files(data, "ibdata1"),
+        };
+        for directory in ["bank", "mysql"] {
+            found.extend(files(&data.join(directory), ".ibd"));
+        }
+        found.extend((1..=3).flat_map(|number| files(data, &format!("undo00{number}"))));
+        assert!(found.len() > 3, "{found:?}");
+        for file in found {
+            finish(Command::new("innochecksum").arg(file))?;
+        }
+        Ok(())
+    }
+
+    fn work(&self, marks: &Marks) {
+        let server = self.server().unwrap();
+        bank::work(|| self.client("bank"), marks, TRANSFERS, "");
+        server.stop().unwrap();
+    }
+
+    /// Starts it on what a cut has left, and looks at all of it.
+    fn recovery(&self, done: i64) -> Result<(), String> {
+        let server = self.server()?;
+        let mut client = self.client("bank");
+        bank::problem(&mut client, done)?;
+        for table in ["account", "transfer"] {
+            let checked = client.ask(&format!("CHECK TABLE {table} EXTENDED;"))?;
+            if !checked.ends_with("status\tOK") {
+                return Err(checked);
+            }
+        }
+        drop(client);
+        server.stop()?;
+        self.pages()
+    }
+}
+
+#[test]
+fn every_page_is_whole_on_a_volume_without_double_write() {
+    let recording = Recording::new(400);
+    let create = ["volume", "create", &recording.image, "--directory"];
+    ends_with(0, &[&create[..], &["--segment-bytes", "1M"]].concat());
+    let place = Place::new(&recording.point(), &recording, false);
+    let mount = |disk: &str| Serving::start(&["volume", "mount", disk, &recording.point()]);
+    let serving = mount(&recording.image);
+    place.set_up();
+    serving.stop();
+    let recorder = recording.start(&[]);
+    let serving = mount(recorder.file());
+    place.work(&recorder.marks());
+    serving.stop();
+    recorder.stop();
+
+    let place = Place::new(&recording.cut(), &recording, false);
+    points::each(&recording, points::wanted(40), |point, cut| {
+        let name = point.name();
+        let volume = Volume::open(vec![Arc::new(cut.image)], Options::default());
+        let volume = volume.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let served = Served::new(
+            Arc::new(Tree::open(volume).expect("a tree")),
+            &recording.cut(),
+        );
+        // Pages are whole even before the server makes anything good.
+        let whole = place.pages();
+        if let Err(problem) = whole.and_then(|()| place.recovery(point.done)) {
+            panic!("{name}: {problem}");
+        }
+        served.stop();
+    });
+}
+
+/// A bank on ext4 that was recorded.
+fn on_ext4(double_write: bool) -> (Recording, Place) {
+    let recording = Recording::new(400);
+    let place = Place::new(&recording.point(), &recording, double_write);
+    recording.prepare_ext4(|_| place.set_up());
+    let recorder = recording.start(&["--loop"]);
+    let mounted = Mounted::new(&[recorder.device()], &recording.point());
+    place.work(&recorder.marks());
+    mounted.unmount();
+    recorder.stop();
+    let place = Place::new(&recording.tree(), &recording, double_write);
+    (recording, place)
+}
+
+/// Asks about the data directory on a cut.
+fn on_cut<T>(recording: &Recording, cut: Cut, ask: impl FnOnce() -> T) -> T {
+    let shown = Shown::new(cut.image, &recording.cut());
+    let mounted = Mounted::new(&[&shown.device], &recording.tree());
+    let answer = ask();
+    mounted.unmount();
+    answer
+}
+
+#[test]
+fn pages_are_torn_on_ext4_without_double_write() {
+    let (recording, place) = on_ext4(false);
+    points::need_found(&recording, |_, cut| {
+        on_cut(&recording, cut, || place.pages().is_err())
+    });
+}
+
+#[test]
+fn with_double_write_the_same_cuts_are_survived_on_ext4() {
+    let (recording, place) = on_ext4(true);
+    points::each(&recording, points::wanted(10), |point, cut| {
+        // Torn pages there are; the server makes them good from the double write.
+        let problem = on_cut(&recording, cut, || place.recovery(point.done));
+        problem.unwrap_or_else(|why| panic!("{}: {why}", point.name()));
+    });
+}
