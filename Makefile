@@ -22,7 +22,10 @@ UP_PACKAGES    := $(BUILD_PACKAGES) fuse3
 #   libisal-dev                    the other loops of parity, which have to give the same bytes
 #   perl                           the tour reads file times to the nanosecond
 #   qemu-utils libnbd-bin          qemu-img, qemu-io, nbdcopy, nbdinfo: clients of volumes
-TEST_PACKAGES  := $(UP_PACKAGES) attr acl e2fsprogs xfsprogs btrfs-progs mount util-linux procps passwd fio jq perl libisal-dev qemu-utils libnbd-bin
+#   mariadb-server-core mariadb-client postgresql python3
+#                                  databases on volumes; no server is started but those of tests
+#   sysbench                       load on MariaDB for the benchmark
+TEST_PACKAGES  := $(UP_PACKAGES) attr acl e2fsprogs xfsprogs btrfs-progs mount util-linux procps passwd fio jq perl libisal-dev qemu-utils libnbd-bin mariadb-server-core mariadb-client postgresql python3 sysbench
 
 RELEASE  := target/release/holdfast
 export HOLDFAST := $(CURDIR)/$(RELEASE)
