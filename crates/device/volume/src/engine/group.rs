@@ -276,10 +276,22 @@ impl<'v> Builder<'v> {
             return;
         }
         self.empty(object, blocks.clone());
+        let length = (blocks.end - blocks.start) as u32;
+        if let Some(Entry::Punch {
+            object: last,
+            block: start,
+            count,
+        }) = self.group.entries.last_mut()
+            && *last == object
+            && u64::from(start.0) + u64::from(*count) == blocks.start
+        {
+            *count += length;
+            return;
+        }
         self.group.entries.push(Entry::Punch {
             object,
             block: BlockIndex(blocks.start as u32),
-            count: (blocks.end - blocks.start) as u32,
+            count: length,
         });
     }
 
@@ -290,7 +302,10 @@ impl<'v> Builder<'v> {
         for key in keys {
             self.slots.remove(&key);
         }
-        self.emptied.push((object, blocks.start, blocks.end));
+        match self.emptied.last_mut() {
+            Some((last, _, end)) if *last == object && *end == blocks.start => *end = blocks.end,
+            _ => self.emptied.push((object, blocks.start, blocks.end)),
+        }
     }
 
     fn is_emptied(&self, object: ObjectId, block: u64) -> bool {
@@ -319,9 +334,15 @@ impl<'v> Builder<'v> {
             let part = part(block, offset, length);
             let source = content.and_then(|content| content.get(done..done + part.len()));
             done += part.len();
+            let whole = part.len() == BLOCK_BYTES;
+            if whole && source.is_none_or(is_zero) && !self.slots.contains_key(&(object, block)) {
+                // A hole reads the same and takes no room.
+                self.punch(object, block..block + 1);
+                continue;
+            }
             let slot = match self.slots.get(&(object, block)) {
                 Some(slot) => *slot,
-                None => self.fresh(object, block, part.len() == BLOCK_BYTES)?,
+                None => self.fresh(object, block, whole)?,
             };
             let room = (self.group.data.get_mut(slot)).and_then(|block| block.0.get_mut(part));
             match (room, source) {
@@ -364,6 +385,12 @@ impl<'v> Builder<'v> {
         });
         Ok(slot)
     }
+}
+
+/// Whether bytes are all zeros.
+fn is_zero(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<16>();
+    words.iter().all(|word| u128::from_ne_bytes(*word) == 0) && rest.iter().all(|byte| *byte == 0)
 }
 
 impl Group {
