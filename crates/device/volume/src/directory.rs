@@ -1,8 +1,9 @@
 //! A directory tree in a volume: files, directories, names and attributes are objects of its log,
 //! and each call that changes them is one group (`docs/decisions/0015-volume-directory.md`).
 //!
-//! [`Tree`] is what `mount` serves. A write that was answered survives the end of this process; what
-//! came before a sync survives everything.
+//! [`Tree`] is what `mount` serves. What came before a sync survives everything, and each call that was
+//! answered the end of this process; but for writes inside of the length of a file, which wait for
+//! company: until a sync or a close of any file, or [`Volume::settle`].
 //!
 //! ```
 //! # use holdfast_volume as volume;

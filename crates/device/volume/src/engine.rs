@@ -58,6 +58,8 @@ pub struct Ticket(pub(crate) u64);
 pub(crate) enum Plant {
     /// A sync says that it is done and does nothing.
     ForgetSync,
+    /// A sync does not write what was left.
+    ForgetLeft,
     /// Recovery takes what it found of a group whose end is missing.
     HalfGroup,
     /// A segment is free as soon as nothing in it counts, before a checkpoint.

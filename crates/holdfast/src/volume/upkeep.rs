@@ -53,7 +53,8 @@ fn run(tree: &Tree, rest: &Rest) {
         }
         rest.changed.wait_for(&mut stopping, LOOK);
         drop(stopping);
-        let mut worked = tree.volume().maintain();
+        let volume = tree.volume();
+        let mut worked = volume.settle().and_then(|()| volume.maintain());
         while let Ok(true) = worked {
             if *rest.stopping.lock() {
                 return;

@@ -71,23 +71,31 @@ impl Tree {
         {
             return staged;
         }
-        self.commit(&[Change::Write {
+        let change = Change::Write {
             object,
             offset,
             bytes: data,
-        }])?;
+        };
+        let size = self.volume.size(object).unwrap_or(0);
+        match offset.saturating_add(data.len() as u64) <= size {
+            true => self.put(&[change])?,
+            // Whoever asks how long the file is looks at what is in the log.
+            false => self.commit(&[change])?,
+        }
         self.written(ino);
         Ok(())
     }
 
+    /// As [`Tree::commit`], but it is written together with what comes next: before a sync returns, before
+    /// a close, or soon.
+    fn put(&self, changes: &[Change<'_>]) -> Result<()> {
+        let begun = self.volume.begin(changes);
+        let left = begun.and_then(|ticket| self.volume.leave(ticket));
+        left.map_err(|error| failed(&error))
+    }
+
     fn commit(&self, changes: &[Change<'_>]) -> Result<()> {
-        self.volume.commit(changes).map_err(|error| {
-            match error {
-                VolumeError::NoSpace { .. } => {}
-                _ => tracing::error!(%error, "a write failed"),
-            }
-            errno(&error)
-        })
+        self.volume.commit(changes).map_err(|error| failed(&error))
     }
 
     /// The content of a file has changed: so has its time.
@@ -222,4 +230,13 @@ impl Tree {
         }
         Ok(copied)
     }
+}
+
+/// What the caller of a write gets.
+fn failed(error: &VolumeError) -> Errno {
+    match error {
+        VolumeError::NoSpace { .. } => {}
+        _ => tracing::error!(%error, "a write failed"),
+    }
+    errno(error)
 }

@@ -53,6 +53,9 @@ impl Opens for Tree {
     }
 
     fn flush(&self, caller: &Caller, ino: Ino, handle: Handle) -> Pages {
+        if let Err(error) = self.volume.settle() {
+            tracing::error!(%error, ino = ino.0, "writes of a file that was closed failed");
+        }
         self.close_batch(ino, handle, Some(caller.pid))
     }
 

@@ -1,4 +1,5 @@
 mod crash;
 mod damage;
+mod left;
 mod model;
 mod threads;
