@@ -53,8 +53,10 @@ fn run(tree: &Tree, rest: &Rest) {
         }
         rest.changed.wait_for(&mut stopping, LOOK);
         drop(stopping);
-        let volume = tree.volume();
-        let mut worked = volume.settle().and_then(|()| volume.maintain());
+        if let Err(error) = tree.settle_writes(LOOK) {
+            tracing::debug!(%error, "writes wait");
+        }
+        let mut worked = tree.volume().maintain();
         while let Ok(true) = worked {
             if *rest.stopping.lock() {
                 return;
