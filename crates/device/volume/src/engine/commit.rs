@@ -75,7 +75,7 @@ impl Volume {
         for change in changes {
             builder.add(change)?;
         }
-        let group = Arc::new(builder.finish());
+        let group = builder.finish();
         let mut state = self.admitted(&group)?;
         // Who reads a block in order to write a part of it must not lose what we write.
         if merging.is_none() && !state.merging.is_empty() {
@@ -85,7 +85,12 @@ impl Volume {
                 state.check()?;
             }
         }
-        let ticket = self.enqueue(&mut state, Stream::Callers, group);
+        #[cfg(test)]
+        {
+            state.recent.forgets = !self.planted(super::Plant::RememberRemoved);
+        }
+        let group = state.recent.take_in(group);
+        let ticket = self.enqueue(&mut state, Stream::Callers, Arc::new(group));
         drop(state);
         drop(merging);
         Ok(ticket)
@@ -135,6 +140,10 @@ impl Volume {
     pub(super) fn begin_move(&self, group: Group) -> Result<Ticket> {
         let mut state = self.state.lock();
         state.check()?;
+        if (group.entries.iter()).any(|entry| matches!(entry, Entry::Lost { .. })) {
+            // What is lost is to be written again.
+            state.recent.clear();
+        }
         Ok(self.enqueue(&mut state, Stream::Cleaner, Arc::new(group)))
     }
 

@@ -367,22 +367,7 @@ impl<'v> Builder<'v> {
         }
         self.group.data.append(&mut old);
         self.slots.insert((object, block), slot);
-        if let Some(Entry::Write {
-            object: last,
-            block: start,
-            count,
-        }) = self.group.entries.last_mut()
-            && *last == object
-            && start.0 + *count == index.0
-        {
-            *count += 1;
-            return Ok(slot);
-        }
-        self.group.entries.push(Entry::Write {
-            object,
-            block: index,
-            count: 1,
-        });
+        self.group.list(object, index);
         Ok(slot)
     }
 }
@@ -396,6 +381,33 @@ fn is_zero(bytes: &[u8]) -> bool {
 impl Group {
     pub(super) fn bytes(&self, blocks: std::ops::Range<usize>) -> &[u8] {
         bytes(self.data.get(blocks).unwrap_or_default())
+    }
+
+    /// Adds a block.
+    pub(super) fn push(&mut self, object: ObjectId, block: BlockIndex, content: Block, sum: u32) {
+        self.data.push(content);
+        self.content_sums.push(sum);
+        self.list(object, block);
+    }
+
+    /// Lists a block whose content is the next one.
+    fn list(&mut self, object: ObjectId, block: BlockIndex) {
+        if let Some(Entry::Write {
+            object: last,
+            block: start,
+            count,
+        }) = self.entries.last_mut()
+            && *last == object
+            && start.0 + *count == block.0
+        {
+            *count += 1;
+            return;
+        }
+        self.entries.push(Entry::Write {
+            object,
+            block,
+            count: 1,
+        });
     }
 
     /// For the cleaner: content that was read, as it was read.

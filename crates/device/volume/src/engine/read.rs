@@ -241,7 +241,11 @@ impl Volume {
             let stored = self.sum_of(place, piece.segment_use)?.ok_or_else(|| {
                 corrupt(wrong("checksum of the block, which is not found", 0, 1, 0))
             })?;
-            key.check(content, stored).map_err(corrupt)?;
+            key.check(content, stored).map_err(|found| {
+                // Whoever writes it again heals it, also with what was there.
+                self.state.lock().recent.clear();
+                corrupt(found)
+            })?;
         }
         Ok(())
     }

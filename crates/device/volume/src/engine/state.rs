@@ -2,6 +2,7 @@
 
 use super::Ticket;
 use super::group::{Group, Merge};
+use super::recent::Recent;
 use super::sums::Sums;
 use crate::entry::Entry;
 use crate::error::{Result, VolumeError};
@@ -141,6 +142,7 @@ pub(super) struct State {
     /// Rows of segments whose table is not written.
     pub(super) building: HashMap<Segment, Rows>,
     pub(super) sums: Sums,
+    pub(super) recent: Recent,
     /// Flights from `applied_below` on.
     pub(super) aloft: VecDeque<Aloft>,
     pub(super) next_flight: Flight,

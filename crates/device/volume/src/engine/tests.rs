@@ -2,4 +2,5 @@ mod crash;
 mod damage;
 mod left;
 mod model;
+mod recent;
 mod threads;

@@ -73,11 +73,7 @@ fn check(world: &World, events: &[()]) -> Result<(), String> {
 fn run(seed: u64, plant: Option<Plant>) -> Result<Report, Failure> {
     let mut options = Look::new(seed);
     options.cuts_max = 150;
-    search(
-        &options,
-        |world, events| work(world, events, plant),
-        check,
-    )
+    search(&options, |world, events| work(world, events, plant), check)
 }
 
 #[test]
