@@ -142,7 +142,7 @@ impl Drop for Scratch {
 pub(super) fn run(args: &Args, names: &[Name], report: &mut Report) -> anyhow::Result<()> {
     let quick = args.runs.quick;
     let amount = Amount {
-        mib: if quick { 768 } else { 2048 },
+        mib: if quick { 768 } else { 3072 },
         seconds: if quick { 5 } else { 20 },
         quick,
     };

@@ -39,8 +39,9 @@ pub(super) fn contest(scratch: &Path, amount: Amount) -> anyhow::Result<Result<C
     let safe = "a commit is on the medium, and no page is torn after a crash";
     Ok(Ok(Contest {
         case: CASE,
-        note: "8 clients, shared buffers smaller than the tables, data checksums, synchronous_commit=on; a run \
-               begins and ends with a checkpoint and is written in full",
+        note: "8 clients, shared buffers smaller than the tables, most pages touched at most once between two \
+               checkpoints, data checksums, synchronous_commit=on; a run begins and ends with a checkpoint and is \
+               written in full",
         sides: vec![
             side("ours, no full_page_writes", "ours", true, false, safe)?,
             side(PEER, "full", false, true, safe)?,
@@ -129,7 +130,7 @@ impl Database for PostgreSql {
         initdb.args(["--username=root", "--auth=trust", "--data-checksums"]);
         process::run(&mut initdb, server::LIMIT, &self.log())?;
         let server = self.start()?;
-        let scale = if self.amount.quick { "5" } else { "20" };
+        let scale = if self.amount.quick { "12" } else { "60" };
         let mut fill = self.client("pgbench");
         fill.args(["--initialize", "--quiet", "-s", scale, "postgres"]);
         process::run(&mut fill, server::LIMIT, &self.log())?;
