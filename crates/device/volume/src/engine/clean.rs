@@ -106,7 +106,10 @@ impl Volume {
             let written = state.counters.written_blocks;
             // What was in vain is not tried again before something has changed.
             let short = free + dead < reserve + reserve / 2 && state.vain_at != Some(written);
-            let due = dead >= reserve || state.taken >= self.segments_worth_a_checkpoint(&state);
+            // What is written since then is read at a start: 128 times the map, at most a quarter of all.
+            let replay = self.segments_of_maps(&state, 128);
+            let replay = replay.min(u64::from(self.geometry.segments()) / 4);
+            let due = dead >= reserve || state.taken >= replay;
             (short, due, written, free)
         };
         if !short && !due {
@@ -123,10 +126,15 @@ impl Volume {
         Ok(true)
     }
 
-    /// Segments after which a checkpoint costs little beside what was written to them.
+    /// Segments after which a checkpoint costs little beside what was written to them: with its two copies
+    /// a sixteenth.
     fn segments_worth_a_checkpoint(&self, state: &State) -> u64 {
+        self.segments_of_maps(state, 32)
+    }
+
+    fn segments_of_maps(&self, state: &State, maps: u64) -> u64 {
         let segment_bytes = u64::from(self.geometry.segment_blocks) * BLOCK_BYTES as u64;
-        PASS_SEGMENTS_MIN.max(32 * state.map.encoded_bytes() / segment_bytes)
+        PASS_SEGMENTS_MIN.max(maps * state.map.encoded_bytes() / segment_bytes)
     }
 
     /// Makes room for a group that needs so many blocks of the log; `false` where there cannot be.
