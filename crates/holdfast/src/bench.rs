@@ -56,7 +56,7 @@ pub static BENCHES: &[Bench] = &[
     },
     Bench {
         name: volume::NAME,
-        about: "64 writes as one, beside direct I/O in place; what the cleaner adds",
+        about: "64 writes as one, beside direct I/O in place; databases, beside themselves on ext4",
         options: volume::Args::augment_args,
         run: |matches| volume::run(&volume::Args::from_arg_matches(matches)?),
     },

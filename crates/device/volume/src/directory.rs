@@ -1,8 +1,9 @@
 //! A directory tree in a volume: files, directories, names and attributes are objects of its log,
 //! and each call that changes them is one group (`docs/decisions/0015-volume-directory.md`).
 //!
-//! [`Tree`] is what `mount` serves. A write that was answered survives the end of this process; what
-//! came before a sync survives everything.
+//! [`Tree`] is what `mount` serves. What came before a sync survives everything, and each call that was
+//! answered the end of this process; but for writes inside of the length of a file, which wait for
+//! company: until a sync or a close of any file, or [`Tree::settle_writes`].
 //!
 //! ```
 //! # use holdfast_volume as volume;
@@ -32,6 +33,7 @@ mod content;
 mod draft;
 mod extended;
 mod folder;
+mod fragment;
 mod handles;
 pub(crate) mod inspect;
 mod layer;
@@ -48,12 +50,14 @@ use crate::{Change, Volume};
 use batch::Batches;
 use catalogue::Catalogue;
 use draft::Draft;
+use fragment::Fragments;
 use handles::Handles;
 use inode::Inode;
 use mount::{Errno, Ino, Kind, Result, Timestamp};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::time::Duration;
 
 /// Bits of an object's number that say which inode it belongs to; above are those that say what
 /// it is. Numbers with none of these set are block devices.
@@ -128,6 +132,8 @@ enum Plant {
     TwoGroups,
     /// A commit writes each block by itself.
     BatchInPieces,
+    /// A write that comes in pieces is written in pieces.
+    WriteInPieces,
     /// A sync says that it is done and does nothing.
     ForgetSync,
     /// A start leaves removed files where they are.
@@ -143,6 +149,7 @@ pub struct Tree {
     /// Held by who changes a list of extended attributes; taken before `state`.
     lists: Mutex<()>,
     batches: Batches,
+    fragments: Fragments,
     now: fn() -> Timestamp,
     #[cfg(test)]
     plant: Option<Plant>,
@@ -219,6 +226,7 @@ impl Tree {
             known: Mutex::default(),
             lists: Mutex::default(),
             batches: Batches::default(),
+            fragments: Fragments::default(),
             now: present,
             #[cfg(test)]
             plant: None,
@@ -251,6 +259,7 @@ impl Tree {
     /// # Errors
     /// Of the volume; what was synced before is safe.
     pub fn settle(&self) -> Result<()> {
+        self.settle_writes(Duration::ZERO)?;
         self.write_times()?;
         self.volume.checkpoint().map_err(|error| errno(&error))
     }

@@ -7,6 +7,7 @@ mod commit;
 mod group;
 mod open;
 mod read;
+mod recent;
 mod recovery;
 mod save;
 mod state;
@@ -58,6 +59,10 @@ pub struct Ticket(pub(crate) u64);
 pub(crate) enum Plant {
     /// A sync says that it is done and does nothing.
     ForgetSync,
+    /// What was written last is remembered when its object is gone.
+    RememberRemoved,
+    /// A sync does not write what was left.
+    ForgetLeft,
     /// Recovery takes what it found of a group whose end is missing.
     HalfGroup,
     /// A segment is free as soon as nothing in it counts, before a checkpoint.

@@ -9,6 +9,8 @@
 //! - A block that is read is the block that was written: as that block of that object, at that
 //!   place of the log, in that use of its segment. Damage to it is an error that names it; other
 //!   blocks go on.
+//! - A group that was left ([`Volume::leave`]) is read as any other, and written in its turn, not later
+//!   than a sync returns.
 //! - A group that does not fit is refused whole. A full volume can still be overwritten, discarded
 //!   and cleaned.
 //! - [`directory::Tree`] shows a volume as a directory: each call that changes it is one group, and so

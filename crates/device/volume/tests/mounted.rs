@@ -73,6 +73,8 @@ fn each_write_of_a_program_is_one_group() {
     for (offset, length) in [(0, 1), (8192, 5000), (4096, 100_001), (0, (1 << 20) - 1)] {
         let before = groups();
         assert_eq!(file.write_at(&data[..length], offset).unwrap(), length);
+        // It may have been kept back for more.
+        file.sync_data().unwrap();
         assert_eq!(groups() - before, 1, "{length} bytes at {offset}");
     }
     drop(file);
@@ -82,6 +84,47 @@ fn each_write_of_a_program_is_one_group() {
             .unmount(std::time::Duration::from_secs(30))
             .unwrap()
     );
+}
+
+/// Pages of 8 KiB from memory that another process has filled, none of it aligned: the kernel cuts a
+/// write where it has to fetch the memory in the middle of a page.
+const SHARED_MEMORY: &str = "
+import ctypes, mmap, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.pwrite.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_long]
+memory = mmap.mmap(-1, 1 << 20)
+memory[:] = b'x' * (1 << 20)
+start = ctypes.addressof(ctypes.c_char.from_buffer(memory)) + 128
+file = os.open(sys.argv[1], os.O_RDWR)
+if os.fork() == 0:
+    for page in range(100):
+        if libc.pwrite(file, start + page * 8192, 8192, page * 8192) != 8192:
+            os._exit(1)
+    os._exit(0)
+sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+";
+
+#[test]
+fn a_write_from_memory_that_has_to_be_fetched_is_one_group() {
+    let mounted = mounted();
+    let groups = || mounted.tree.volume().stats().counters.groups;
+    let path = mounted.session.mountpoint().join("file");
+    std::fs::write(&path, vec![1; 2 << 20]).unwrap();
+    let before = groups();
+    let program = ["-c", SHARED_MEMORY];
+    let status = std::process::Command::new("python3")
+        .args(program)
+        .arg(&path)
+        .status();
+    assert!(status.unwrap().success());
+    assert_eq!(groups() - before, 100);
+    let joined = mounted.tree.joined_writes();
+    println!("{joined} of 100 writes came in pieces");
+    assert_eq!(
+        std::fs::read(&path).unwrap()[..819_200],
+        vec![b'x'; 819_200]
+    );
+    drop(mounted);
 }
 
 #[test]

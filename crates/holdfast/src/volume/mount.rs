@@ -86,6 +86,9 @@ pub(super) fn run(args: &Args) -> Outcome<()> {
     drop(signals);
     unmounted?;
     settled?;
+    let stats = tree.volume().stats();
+    let (amplification, work) = (stats.write_amplification, stats.counters);
+    tracing::info!(amplification, ?work, "blocks written since the start");
     screen::print(&format!(
         "stopped: {} is unmounted, everything is on the volume\n",
         directory.display()

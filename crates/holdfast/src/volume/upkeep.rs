@@ -18,6 +18,8 @@ const TIMES: Duration = Duration::from_secs(5);
 pub(super) trait Kept: Send + Sync + 'static {
     /// The volume below it.
     fn volume(&self) -> &Volume;
+    /// Writes what has waited for company for so long.
+    fn settle(&self, _age: Duration) {}
     /// Writes what may be in memory alone for a while only.
     fn write_late(&self) {}
 }
@@ -31,6 +33,12 @@ impl Kept for Volume {
 impl Kept for Tree {
     fn volume(&self) -> &Volume {
         Tree::volume(self)
+    }
+
+    fn settle(&self, age: Duration) {
+        if let Err(error) = self.settle_writes(age) {
+            tracing::debug!(%error, "writes wait");
+        }
     }
 
     fn write_late(&self) {
@@ -80,6 +88,7 @@ fn run(kept: &impl Kept, rest: &Rest) {
         }
         rest.changed.wait_for(&mut stopping, LOOK);
         drop(stopping);
+        kept.settle(LOOK);
         let mut worked = kept.volume().maintain();
         while let Ok(true) = worked {
             if *rest.stopping.lock() {

@@ -2,6 +2,7 @@
 //! root and /dev/fuse.
 
 mod atomic;
+mod databases;
 mod lives;
 mod sqlite;
 

@@ -155,6 +155,7 @@ impl Tree {
             Some(false) => return Err(Errno::BUSY),
             None => {}
         }
+        self.complete(ino)?;
         let batch = Batch {
             owner: handle,
             process: process_of(caller.pid),

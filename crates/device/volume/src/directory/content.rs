@@ -1,5 +1,6 @@
 //! The content of files.
 
+use super::fragment::Piece;
 use super::{Tree, content_of, errno};
 use crate::{Change, OBJECT_BYTES_MAX, ObjectId, VolumeError};
 use mount::{AllocateFlags, Errno, Ino, Kind, Result};
@@ -31,7 +32,11 @@ impl Tree {
         let staged = self.with_batch(ino, |batch| self.read_staged(object, batch, offset, buffer));
         match staged {
             Some(result) => result,
-            None => self.read_plain(object, offset, buffer),
+            None => {
+                let read = self.read_plain(object, offset, buffer)?;
+                self.patch(ino, offset, buffer.get_mut(..read).unwrap_or_default());
+                Ok(read)
+            }
         }
     }
 
@@ -71,23 +76,42 @@ impl Tree {
         {
             return staged;
         }
-        self.commit(&[Change::Write {
+        let size = self.volume.size(object).unwrap_or(0);
+        match self.piece(ino, offset, data, size)? {
+            Piece::Kept => {
+                self.written(ino);
+                Ok(())
+            }
+            Piece::Plain => self.write_group(ino, offset, data),
+            Piece::Whole(offset, bytes) => self.write_group(ino, offset, &bytes),
+        }
+    }
+
+    /// Writes as one group. Inside of the file nobody waits for it: it is written together with what comes
+    /// next, before a sync or a close returns, or soon.
+    pub(super) fn write_group(&self, ino: Ino, offset: u64, bytes: &[u8]) -> Result<()> {
+        let object = self.file(ino)?;
+        let change = Change::Write {
             object,
             offset,
-            bytes: data,
-        }])?;
+            bytes,
+        };
+        let size = self.volume.size(object).unwrap_or(0);
+        match offset.saturating_add(bytes.len() as u64) <= size {
+            true => {
+                let begun = self.volume.begin(&[change]);
+                let left = begun.and_then(|ticket| self.volume.leave(ticket));
+                left.map_err(|error| failed(&error))?;
+            }
+            // Whoever asks how long the file is looks at what is in the log.
+            false => self.commit(&[change])?,
+        }
         self.written(ino);
         Ok(())
     }
 
     fn commit(&self, changes: &[Change<'_>]) -> Result<()> {
-        self.volume.commit(changes).map_err(|error| {
-            match error {
-                VolumeError::NoSpace { .. } => {}
-                _ => tracing::error!(%error, "a write failed"),
-            }
-            errno(&error)
-        })
+        self.volume.commit(changes).map_err(|error| failed(&error))
     }
 
     /// The content of a file has changed: so has its time.
@@ -100,6 +124,7 @@ impl Tree {
     }
 
     pub(super) fn sync_inode(&self, ino: Ino, data_only: bool) -> Result<()> {
+        self.complete(ino)?;
         if !data_only && let Some((page, _)) = super::inode::locate(ino) {
             let is_dirty = (self.state.read().table.get(&page)).is_some_and(|page| page.dirty);
             if is_dirty {
@@ -118,6 +143,7 @@ impl Tree {
     ) -> Result<()> {
         let object = self.file_to_change(ino)?;
         self.no_batch(ino)?;
+        self.complete(ino)?;
         let end = offset.checked_add(length).ok_or(Errno::FBIG)?;
         if end > OBJECT_BYTES_MAX {
             return Err(Errno::FBIG);
@@ -173,6 +199,7 @@ impl Tree {
 
     pub(super) fn seek_content(&self, ino: Ino, offset: u64, hole: bool) -> Result<u64> {
         let object = self.file(ino)?;
+        self.complete(ino)?;
         let committed = self.volume.size(object).unwrap_or(0);
         let size = self.staged_size(ino).unwrap_or(committed);
         if offset >= size {
@@ -222,4 +249,13 @@ impl Tree {
         }
         Ok(copied)
     }
+}
+
+/// What the caller of a write gets.
+fn failed(error: &VolumeError) -> Errno {
+    match error {
+        VolumeError::NoSpace { .. } => {}
+        _ => tracing::error!(%error, "a write failed"),
+    }
+    errno(error)
 }

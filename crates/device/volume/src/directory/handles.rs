@@ -4,6 +4,7 @@ use super::Tree;
 use mount::opens::{Answer, Handle, Opens, Pages};
 use mount::{Caller, Errno, Ino, Kind, Result};
 use std::collections::HashMap;
+use std::time::Duration;
 
 /// Open files.
 #[derive(Debug, Default)]
@@ -53,6 +54,10 @@ impl Opens for Tree {
     }
 
     fn flush(&self, caller: &Caller, ino: Ino, handle: Handle) -> Pages {
+        let settled = self.complete(ino);
+        if let Err(error) = settled.and_then(|()| self.settle_writes(Duration::MAX)) {
+            tracing::error!(%error, ino = ino.0, "writes of a file that was closed failed");
+        }
         self.close_batch(ino, handle, Some(caller.pid))
     }
 

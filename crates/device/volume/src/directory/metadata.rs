@@ -51,6 +51,7 @@ impl Tree {
         let now = (self.now)();
         if change.size.is_some() {
             self.no_batch(ino)?;
+            self.complete(ino)?;
         }
         let gives = change.uid.is_some() || change.gid.is_some() || change.size.is_some();
         if gives && self.inode(ino)?.capability {

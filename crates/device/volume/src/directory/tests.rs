@@ -3,5 +3,6 @@ mod crash;
 mod damage;
 mod golden;
 mod model;
+mod pieces;
 mod random;
 mod threads;

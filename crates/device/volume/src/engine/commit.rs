@@ -13,11 +13,15 @@ use crate::id::{Flight, Place, Segment, Use};
 use crate::table;
 use env::Request;
 use parking_lot::MutexGuard;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// While a flight is being written, the next one waits until it ends or this many blocks wait:
 /// groups that come together share a header.
 const BLOCKS_WORTH_A_FLIGHT: usize = 32;
+
+/// Blocks of groups that were left, after which the next one waits for them: half a flight.
+const LEFT_BLOCKS_MAX: usize = 128;
 
 /// Blocks of a segment that may stay unused where a flight is cut at its end.
 const SEGMENT_SLACK: u64 = 4;
@@ -71,7 +75,7 @@ impl Volume {
         for change in changes {
             builder.add(change)?;
         }
-        let group = Arc::new(builder.finish());
+        let group = builder.finish();
         let mut state = self.admitted(&group)?;
         // Who reads a block in order to write a part of it must not lose what we write.
         if merging.is_none() && !state.merging.is_empty() {
@@ -81,7 +85,12 @@ impl Volume {
                 state.check()?;
             }
         }
-        let ticket = self.enqueue(&mut state, Stream::Callers, group);
+        #[cfg(test)]
+        {
+            state.recent.forgets = !self.planted(super::Plant::RememberRemoved);
+        }
+        let group = state.recent.take_in(group);
+        let ticket = self.enqueue(&mut state, Stream::Callers, Arc::new(group));
         drop(state);
         drop(merging);
         Ok(ticket)
@@ -95,10 +104,46 @@ impl Volume {
         self.wait_for(Stream::Callers, ticket)
     }
 
+    /// Goes on without waiting for a group: it is written with the next that somebody waits for, by a
+    /// sync, or by [`Volume::settle`]. Reads see it at once. Lengths of objects do not, and while so
+    /// many wait that they fill half a flight the caller has to wait.
+    ///
+    /// # Errors
+    /// Of a disk, at a group before this one or, where it had to wait, at this one.
+    pub fn leave(&self, ticket: Ticket) -> Result<()> {
+        let waiting = {
+            let mut state = self.state.lock();
+            state.check()?;
+            let lane = state.lane(Stream::Callers);
+            lane.left = lane.left.max(ticket.0);
+            blocks_waiting(&lane.queue)
+        };
+        match waiting < LEFT_BLOCKS_MAX {
+            true => Ok(()),
+            false => self.wait(ticket),
+        }
+    }
+
+    /// Writes the groups that were left.
+    ///
+    /// # Errors
+    /// Of a disk: it is not known which of them will be there.
+    pub fn settle(&self) -> Result<()> {
+        let left = {
+            let state = self.state.lock();
+            Ticket(state.lanes[Stream::Callers.number()].left)
+        };
+        self.wait(left)
+    }
+
     /// Puts a group that the cleaner made in its queue.
     pub(super) fn begin_move(&self, group: Group) -> Result<Ticket> {
         let mut state = self.state.lock();
         state.check()?;
+        if (group.entries.iter()).any(|entry| matches!(entry, Entry::Lost { .. })) {
+            // What is lost is to be written again.
+            state.recent.clear();
+        }
         Ok(self.enqueue(&mut state, Stream::Cleaner, Arc::new(group)))
     }
 
@@ -120,12 +165,20 @@ impl Volume {
         loop {
             let state = self.state.lock();
             state.check()?;
-            self.check_map_room(&state, group)?;
+            let map = self.check_map_room(&state, group);
             let free = room_for_callers(&state, &self.geometry);
-            if free >= needed {
+            if map.is_ok() && free >= needed {
                 return Ok(state);
             }
+            let lane = &state.lanes[Stream::Callers.number()];
+            let left = (lane.left > lane.applied).then_some(Ticket(lane.left));
             drop(state);
+            if let Some(left) = left {
+                // To what waits more is promised than it takes.
+                self.wait(left)?;
+                continue;
+            }
+            map?;
             if !self.make_room(needed)? {
                 return Err(VolumeError::NoSpace {
                     what: "blocks of the log",
@@ -208,11 +261,9 @@ impl Volume {
         stream: Stream,
     ) -> Result<MutexGuard<'a, State>> {
         let queue = &state.lanes[stream.number()].queue;
-        let waiting = |queued: &Queued| queued.group.data.len() - queued.blocks;
         let due = !queue.is_empty()
             && state.under_way < FLIGHTS_MAX
-            && (state.under_way == 0
-                || queue.iter().map(waiting).sum::<usize>() >= BLOCKS_WORTH_A_FLIGHT);
+            && (state.under_way == 0 || blocks_waiting(queue) >= BLOCKS_WORTH_A_FLIGHT);
         if !due {
             self.changed.wait(&mut state);
             return Ok(state);
@@ -438,6 +489,13 @@ impl Volume {
             VolumeError::io("writing the table of a segment")(errno)
         })
     }
+}
+
+/// Blocks of a queue that are in no flight.
+fn blocks_waiting(queue: &VecDeque<Queued>) -> usize {
+    (queue.iter())
+        .map(|queued| queued.group.data.len() - queued.blocks)
+        .sum()
 }
 
 /// Moves as much of a group into a flight as its room allows.

@@ -276,10 +276,22 @@ impl<'v> Builder<'v> {
             return;
         }
         self.empty(object, blocks.clone());
+        let length = (blocks.end - blocks.start) as u32;
+        if let Some(Entry::Punch {
+            object: last,
+            block: start,
+            count,
+        }) = self.group.entries.last_mut()
+            && *last == object
+            && u64::from(start.0) + u64::from(*count) == blocks.start
+        {
+            *count += length;
+            return;
+        }
         self.group.entries.push(Entry::Punch {
             object,
             block: BlockIndex(blocks.start as u32),
-            count: (blocks.end - blocks.start) as u32,
+            count: length,
         });
     }
 
@@ -290,7 +302,10 @@ impl<'v> Builder<'v> {
         for key in keys {
             self.slots.remove(&key);
         }
-        self.emptied.push((object, blocks.start, blocks.end));
+        match self.emptied.last_mut() {
+            Some((last, _, end)) if *last == object && *end == blocks.start => *end = blocks.end,
+            _ => self.emptied.push((object, blocks.start, blocks.end)),
+        }
     }
 
     fn is_emptied(&self, object: ObjectId, block: u64) -> bool {
@@ -319,9 +334,15 @@ impl<'v> Builder<'v> {
             let part = part(block, offset, length);
             let source = content.and_then(|content| content.get(done..done + part.len()));
             done += part.len();
+            let whole = part.len() == BLOCK_BYTES;
+            if whole && source.is_none_or(is_zero) && !self.slots.contains_key(&(object, block)) {
+                // A hole reads the same and takes no room.
+                self.punch(object, block..block + 1);
+                continue;
+            }
             let slot = match self.slots.get(&(object, block)) {
                 Some(slot) => *slot,
-                None => self.fresh(object, block, part.len() == BLOCK_BYTES)?,
+                None => self.fresh(object, block, whole)?,
             };
             let room = (self.group.data.get_mut(slot)).and_then(|block| block.0.get_mut(part));
             match (room, source) {
@@ -346,29 +367,47 @@ impl<'v> Builder<'v> {
         }
         self.group.data.append(&mut old);
         self.slots.insert((object, block), slot);
-        if let Some(Entry::Write {
-            object: last,
-            block: start,
-            count,
-        }) = self.group.entries.last_mut()
-            && *last == object
-            && start.0 + *count == index.0
-        {
-            *count += 1;
-            return Ok(slot);
-        }
-        self.group.entries.push(Entry::Write {
-            object,
-            block: index,
-            count: 1,
-        });
+        self.group.list(object, index);
         Ok(slot)
     }
+}
+
+/// Whether bytes are all zeros.
+fn is_zero(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<16>();
+    words.iter().all(|word| u128::from_ne_bytes(*word) == 0) && rest.iter().all(|byte| *byte == 0)
 }
 
 impl Group {
     pub(super) fn bytes(&self, blocks: std::ops::Range<usize>) -> &[u8] {
         bytes(self.data.get(blocks).unwrap_or_default())
+    }
+
+    /// Adds a block.
+    pub(super) fn push(&mut self, object: ObjectId, block: BlockIndex, content: Block, sum: u32) {
+        self.data.push(content);
+        self.content_sums.push(sum);
+        self.list(object, block);
+    }
+
+    /// Lists a block whose content is the next one.
+    fn list(&mut self, object: ObjectId, block: BlockIndex) {
+        if let Some(Entry::Write {
+            object: last,
+            block: start,
+            count,
+        }) = self.entries.last_mut()
+            && *last == object
+            && start.0 + *count == block.0
+        {
+            *count += 1;
+            return;
+        }
+        self.entries.push(Entry::Write {
+            object,
+            block,
+            count: 1,
+        });
     }
 
     /// For the cleaner: content that was read, as it was read.

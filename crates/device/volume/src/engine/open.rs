@@ -192,6 +192,7 @@ impl Volume {
             lanes: Default::default(),
             building: HashMap::new(),
             sums: Sums::new(options.sums_bytes_max, geometry.segment_blocks),
+            recent: super::recent::Recent::default(),
             aloft: VecDeque::new(),
             next_flight: none,
             applied_below: none,

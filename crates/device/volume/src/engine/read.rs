@@ -1,6 +1,7 @@
 //! Reading: look up, read without a lock, hold against the checksums.
 
 use super::Volume;
+use super::state::State;
 use super::sums::SegmentSums;
 use crate::OBJECT_BLOCKS_MAX;
 use crate::block::{BLOCK_BYTES, Block, bytes, bytes_mut, is_aligned};
@@ -11,6 +12,8 @@ use crate::id::{BlockIndex, ObjectId, Place, Segment, Use};
 use crate::map::Mapped;
 use crate::table::{self, Row, Rows};
 use env::Request;
+use parking_lot::MutexGuard;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Blocks that follow each other both in the object and in the log.
@@ -79,7 +82,7 @@ impl Volume {
         let Ok(block) = u32::try_from(offset / unit) else {
             return (true, unit - offset % unit);
         };
-        let state = self.state.lock();
+        let state = self.with_left(object, &(block.into()..OBJECT_BLOCKS_MAX));
         let most = OBJECT_BLOCKS_MAX.saturating_sub(block.into()).max(1);
         let (mapped, count) = state.map.find(object, BlockIndex(block), most as u32);
         let bytes = u64::from(count) * unit - offset % unit;
@@ -140,8 +143,10 @@ impl Volume {
         }
     }
 
+    /// With all that was left, for as long as the volume takes writes.
     fn look_up(&self, object: ObjectId, block: BlockIndex, count: u32) -> Vec<Piece> {
-        let state = self.state.lock();
+        let first = u64::from(block.0);
+        let state = self.with_left(object, &(first..first + u64::from(count)));
         let mut pieces = Vec::new();
         let mut done = 0;
         while done < count {
@@ -160,6 +165,20 @@ impl Volume {
             done += length;
         }
         pieces
+    }
+
+    /// The state, once nothing that was left changes these blocks any more, or the volume has stopped.
+    fn with_left(&self, object: ObjectId, blocks: &Range<u64>) -> MutexGuard<'_, State> {
+        loop {
+            let state = self.state.lock();
+            let Some(left) = state.left_over(object, blocks) else {
+                return state;
+            };
+            drop(state);
+            if self.wait(left).is_err() {
+                return self.state.lock();
+            }
+        }
     }
 
     fn read_pieces(&self, object: ObjectId, pieces: &[Piece], buffer: &mut [u8]) -> Result<()> {
@@ -222,7 +241,11 @@ impl Volume {
             let stored = self.sum_of(place, piece.segment_use)?.ok_or_else(|| {
                 corrupt(wrong("checksum of the block, which is not found", 0, 1, 0))
             })?;
-            key.check(content, stored).map_err(corrupt)?;
+            key.check(content, stored).map_err(|found| {
+                // Whoever writes it again heals it, also with what was there.
+                self.state.lock().recent.clear();
+                corrupt(found)
+            })?;
         }
         Ok(())
     }

@@ -23,6 +23,7 @@ impl Volume {
         if self.read_only {
             return Err(VolumeError::ReadOnly);
         }
+        self.settle()?;
         let _upkeep = self.upkeep.lock();
         self.save()
     }

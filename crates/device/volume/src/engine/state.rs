@@ -1,17 +1,20 @@
 //! What a lock keeps.
 
+use super::Ticket;
 use super::group::{Group, Merge};
+use super::recent::Recent;
 use super::sums::Sums;
 use crate::entry::Entry;
 use crate::error::{Result, VolumeError};
 use crate::flight::Stream;
-use crate::id::{Flight, Place, Segment};
+use crate::id::{Flight, ObjectId, Place, Segment};
 use crate::map::Map;
 use crate::segments::Segments;
 use crate::table::Rows;
 use env::errno::Errno;
 use serde::Serialize;
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A group that waits for flights.
@@ -58,6 +61,8 @@ pub(super) struct Lane {
     /// Tickets given, and the last whose group is applied.
     pub(super) tickets: u64,
     pub(super) applied: u64,
+    /// The last whose caller has gone on without waiting.
+    pub(super) left: u64,
 }
 
 /// Work done since the volume was opened, in blocks.
@@ -137,6 +142,7 @@ pub(super) struct State {
     /// Rows of segments whose table is not written.
     pub(super) building: HashMap<Segment, Rows>,
     pub(super) sums: Sums,
+    pub(super) recent: Recent,
     /// Flights from `applied_below` on.
     pub(super) aloft: VecDeque<Aloft>,
     pub(super) next_flight: Flight,
@@ -180,6 +186,36 @@ impl State {
 
     pub(super) fn lane(&mut self, stream: Stream) -> &mut Lane {
         &mut self.lanes[stream.number()]
+    }
+
+    /// The last group that was left and is not applied yet, where one that is not applied changes any of
+    /// these blocks.
+    pub(super) fn left_over(&self, object: ObjectId, blocks: &Range<u64>) -> Option<Ticket> {
+        let lane = &self.lanes[Stream::Callers.number()];
+        if lane.left <= lane.applied {
+            return None;
+        }
+        let queued = lane.queue.iter().flat_map(|queued| &queued.group.entries);
+        let aloft = self.aloft.iter().flat_map(|flight| &flight.entries);
+        let run = lane.run.iter().map(|(entry, _)| entry);
+        let mut all = queued.chain(aloft.map(|(entry, _)| entry)).chain(run);
+        let changes = |entry: &Entry| match *entry {
+            Entry::Write {
+                object: of,
+                block,
+                count,
+            }
+            | Entry::Punch {
+                object: of,
+                block,
+                count,
+            } => {
+                let start = u64::from(block.0);
+                of == object && start < blocks.end && start + u64::from(count) > blocks.start
+            }
+            _ => false,
+        };
+        all.any(changes).then_some(Ticket(lane.left))
     }
 
     /// The first flight whose changes may not be in the map.

@@ -10,6 +10,13 @@ impl Volume {
     /// # Errors
     /// Of a disk: then it is not known, and the volume stops.
     pub fn sync(&self) -> Result<()> {
+        #[cfg(test)]
+        let settles = !self.planted(super::Plant::ForgetLeft);
+        #[cfg(not(test))]
+        let settles = true;
+        if settles {
+            self.settle()?;
+        }
         let target = self.state.lock().applied_below;
         self.sync_below(target)
     }

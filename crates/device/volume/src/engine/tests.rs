@@ -1,4 +1,6 @@
 mod crash;
 mod damage;
+mod left;
 mod model;
+mod recent;
 mod threads;

@@ -433,7 +433,12 @@ impl<'a> User<'a> {
                 let (new_dir, new_name) = self.end(to)?;
                 tree.rename(dir, name, new_dir, new_name, *flags)
             }
-            Step::Write(path, offset, bytes) => tree.write(self.walk(path)?, *offset, bytes),
+            Step::Write(path, offset, bytes) => {
+                let ino = self.walk(path)?;
+                tree.write(ino, *offset, bytes)?;
+                // No rest of it is on its way; `pieces.rs` is about those.
+                tree.complete(ino)
+            }
             Step::Truncate(path, size) => self.change(
                 path,
                 SetAttr {

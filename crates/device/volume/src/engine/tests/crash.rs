@@ -76,7 +76,10 @@ fn work(world: &World, events: &Notes<Event>, plan: &Plan) {
             last = Some(volume.begin(&model::changes(group)).unwrap());
         }
         if let Some(last) = last {
-            volume.wait(last).unwrap();
+            match rng.chance(1, 2) {
+                true => volume.wait(last).unwrap(),
+                false => volume.leave(last).unwrap(),
+            }
         }
         if rng.chance(1, plan.sync_every) {
             volume.sync().unwrap();
@@ -89,6 +92,8 @@ fn work(world: &World, events: &Notes<Event>, plan: &Plan) {
             volume.checkpoint().unwrap();
         }
         if plan.plant.is_none() && rng.chance(1, 40) {
+            // What was left goes with the process.
+            volume.settle().unwrap();
             drop(volume);
             volume = open(world, plan).unwrap();
         }
@@ -200,6 +205,12 @@ fn is_found(plan: &Plan) -> bool {
 #[test]
 fn a_forgotten_sync_is_found() {
     let plant = Some(Plant::ForgetSync);
+    assert!(is_found(&Plan { plant, ..PLAN }));
+}
+
+#[test]
+fn a_sync_without_what_was_left_is_found() {
+    let plant = Some(Plant::ForgetLeft);
     assert!(is_found(&Plan { plant, ..PLAN }));
 }
 
