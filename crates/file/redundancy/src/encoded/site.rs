@@ -125,7 +125,11 @@ struct StoreBases(Arc<dyn Store>);
 
 impl Bases for StoreBases {
     fn open(&self, base: &Base) -> env::Result<Arc<dyn Disk>> {
-        Ok(Arc::new(BaseFile(self.0.open(&base.node, true)?)))
+        let file = self.0.open(&base.node, true)?;
+        // What is read here is cold and read in large pieces. Reading ahead would fill the cache with
+        // large folios besides, of which ext4 looks at every block in each small write that follows.
+        file.no_read_ahead();
+        Ok(Arc::new(BaseFile(file)))
     }
 }
 
