@@ -1,14 +1,17 @@
 //! ext4: what fsync(2) returned for is there, and the file system is sound.
 
 use crate::points::{self, Point};
-use crate::processes::Mounted;
+use crate::processes::{Mounted, Serving, ends_with, tool};
 use crate::recording::{Marks, Recording};
 use crate::shown::Shown;
 use env::Rng;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::process::Command;
+use std::sync::Arc;
+use volume::device::Device;
 use volume::trace::Cut;
+use volume::{ObjectId, Options, Volume};
 
 const FILES: i64 = 120;
 
@@ -86,10 +89,48 @@ fn problem_of(recording: &Recording, point: &Point, cut: Cut) -> Option<String> 
 #[test]
 fn what_was_synced_is_there_after_every_cut() {
     let recording = record(true);
-    points::each(&recording, points::wanted(200), |point, cut| {
+    points::each(&recording, points::wanted(120), |point, cut| {
         if let Some(problem) = problem_of(&recording, point, cut) {
             panic!("{}: {problem}", point.name());
         }
+    });
+}
+
+#[test]
+fn what_was_synced_is_there_after_every_cut_below_a_volume() {
+    let recording = Recording::new(160);
+    let words = [
+        "volume",
+        "create",
+        &recording.image,
+        "--device-bytes",
+        "64M",
+    ];
+    ends_with(0, &[&words[..], &["--segment-bytes", "256K"]].concat());
+    let shown = recording.cut();
+    let serve = |disk| Serving::start(&["volume", "serve", disk, "--file", &shown, "--loop"]);
+    let serving = serve(&recording.image);
+    tool("mkfs.ext4", &["-q", serving.device()]);
+    serving.stop();
+    let recorder = recording.start(&[]);
+    let serving = serve(recorder.file());
+    let mounted = Mounted::new(&[serving.device()], &recording.point());
+    work(&mounted, &recorder.marks(), true);
+    mounted.unmount();
+    serving.stop();
+    recorder.stop();
+    points::each(&recording, points::wanted(60), |point, cut| {
+        let name = point.name();
+        let volume = Volume::open(vec![Arc::new(cut.image)], Options::default());
+        let volume = Arc::new(volume.unwrap_or_else(|error| panic!("{name}: {error}")));
+        let device = Device::new(volume.clone(), ObjectId(1)).expect("create made it");
+        let shown = Shown::new(device, &recording.cut());
+        if let Some(problem) = problem(&recording, &shown, point.done) {
+            panic!("{name}: {problem}");
+        }
+        drop(shown);
+        let report = volume.check(&mut |_, _| {}).expect("it can be read");
+        assert!(report.damaged.is_empty(), "{name}: {:?}", report.damaged);
     });
 }
 
