@@ -1,15 +1,18 @@
-//! ext4: what fsync(2) returned for is there, and the file system is sound.
+//! Files on ext4, on ext4 on a volume, and on a mounted volume: what fsync(2) returned for is there, and
+//! the file system is sound.
 
 use crate::points::{self, Point};
 use crate::processes::{Mounted, Serving, ends_with, tool};
 use crate::recording::{Marks, Recording};
-use crate::shown::Shown;
+use crate::shown::{Served, Shown};
 use env::Rng;
 use std::fs::{self, File};
 use std::io::{Read, Write};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use volume::device::Device;
+use volume::directory::{self, Tree};
 use volume::trace::Cut;
 use volume::{ObjectId, Options, Volume};
 
@@ -24,21 +27,21 @@ fn content(number: i64) -> Vec<u8> {
 }
 
 /// Writes files, each under another name first, and says of each that it is done.
-fn work(mounted: &Mounted, marks: &Marks, flushes: bool) {
-    let directory = File::open(mounted.at("")).unwrap();
+fn work(place: &Path, marks: &Marks, flushes: bool) {
+    let directory = File::open(place).unwrap();
     for number in 1..=FILES {
-        let draft = mounted.at("draft");
+        let draft = place.join("draft");
         let mut file = File::create(&draft).unwrap();
         file.write_all(&content(number)).unwrap();
         if flushes {
             file.sync_all().unwrap();
         }
-        fs::rename(&draft, mounted.at(&number.to_string())).unwrap();
+        fs::rename(&draft, place.join(number.to_string())).unwrap();
         if flushes {
             directory.sync_all().unwrap();
         }
         // Others come and go without being waited for.
-        let passing = mounted.at(&format!("passing{}", number % 7));
+        let passing = place.join(format!("passing{}", number % 7));
         fs::write(&passing, content(number + 1)).unwrap();
         if number % 3 == 0 {
             fs::remove_file(&passing).unwrap();
@@ -52,25 +55,30 @@ fn record(flushes: bool) -> Recording {
     recording.prepare_ext4(|_| {});
     let recorder = recording.start(&["--loop"]);
     let mounted = Mounted::new(&[recorder.device()], &recording.point());
-    work(&mounted, &recorder.marks(), flushes);
+    work(&mounted.at(""), &recorder.marks(), flushes);
     mounted.unmount();
     recorder.stop();
     recording
 }
 
-/// What is wrong on a cut.
-fn problem(recording: &Recording, shown: &Shown, done: i64) -> Option<String> {
-    let mounted = Mounted::new(&[&shown.device], &recording.tree());
-    let lost = (1..=done).find_map(|number| {
+/// The first file that was done and is not there as it was.
+fn lost(place: &Path, done: i64) -> Option<String> {
+    (1..=done).find_map(|number| {
         let mut found = Vec::new();
-        let read = File::open(mounted.at(&number.to_string()))
+        let read = File::open(place.join(number.to_string()))
             .and_then(|mut file| file.read_to_end(&mut found));
         match read {
             Ok(_) if found == content(number) => None,
             Ok(_) => Some(format!("file {number} is not what it was")),
             Err(error) => Some(format!("file {number}: {error}")),
         }
-    });
+    })
+}
+
+/// What is wrong on a cut.
+fn problem(recording: &Recording, shown: &Shown, done: i64) -> Option<String> {
+    let mounted = Mounted::new(&[&shown.device], &recording.tree());
+    let lost = lost(&mounted.at(""), done);
     mounted.unmount();
     let fsck = Command::new("e2fsck").args(["-fn", &shown.device]).output();
     let fsck = fsck.expect("e2fsck runs");
@@ -115,7 +123,7 @@ fn what_was_synced_is_there_after_every_cut_below_a_volume() {
     let recorder = recording.start(&[]);
     let serving = serve(recorder.file());
     let mounted = Mounted::new(&[serving.device()], &recording.point());
-    work(&mounted, &recorder.marks(), true);
+    work(&mounted.at(""), &recorder.marks(), true);
     mounted.unmount();
     serving.stop();
     recorder.stop();
@@ -131,6 +139,35 @@ fn what_was_synced_is_there_after_every_cut_below_a_volume() {
         drop(shown);
         let report = volume.check(&mut |_, _| {}).expect("it can be read");
         assert!(report.damaged.is_empty(), "{name}: {:?}", report.damaged);
+    });
+}
+
+#[test]
+fn what_was_synced_is_there_after_every_cut_of_a_mounted_volume() {
+    let recording = Recording::new(96);
+    let words = ["volume", "create", &recording.image, "--directory"];
+    ends_with(0, &[&words[..], &["--segment-bytes", "256K"]].concat());
+    let recorder = recording.start(&[]);
+    let place = recording.point();
+    let serving = Serving::start(&["volume", "mount", recorder.file(), &place]);
+    work(Path::new(&place), &recorder.marks(), true);
+    serving.stop();
+    recorder.stop();
+    points::each(&recording, points::wanted(200), |point, cut| {
+        let name = point.name();
+        let volume = Volume::open(vec![Arc::new(cut.image)], Options::default());
+        let volume = volume.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let report = volume.check(&mut |_, _| {}).expect("it can be read");
+        assert!(report.damaged.is_empty(), "{name}: {:?}", report.damaged);
+        let tree = directory::check(&volume, &report.damaged).expect("it can be read");
+        let problems = tree.expect("a tree").problems;
+        assert!(problems.is_empty(), "{name}: {problems:?}");
+        let tree = Arc::new(Tree::open(volume).expect("a tree"));
+        let served = Served::new(tree, &recording.cut());
+        if let Some(problem) = lost(Path::new(&recording.cut()), point.done) {
+            panic!("{name}: {problem}");
+        }
+        served.stop();
     });
 }
 
