@@ -142,32 +142,55 @@ fn what_was_synced_is_there_after_every_cut_below_a_volume() {
     });
 }
 
-#[test]
-fn what_was_synced_is_there_after_every_cut_of_a_mounted_volume() {
+fn record_mounted(flushes: bool) -> Recording {
     let recording = Recording::new(96);
     let words = ["volume", "create", &recording.image, "--directory"];
     ends_with(0, &[&words[..], &["--segment-bytes", "256K"]].concat());
     let recorder = recording.start(&[]);
     let place = recording.point();
     let serving = Serving::start(&["volume", "mount", recorder.file(), &place]);
-    work(Path::new(&place), &recorder.marks(), true);
+    work(Path::new(&place), &recorder.marks(), flushes);
     serving.stop();
     recorder.stop();
+    recording
+}
+
+/// What is wrong on a cut below a mounted volume.
+fn problem_mounted(recording: &Recording, point: &Point, cut: Cut) -> Option<String> {
+    let volume = match Volume::open(vec![Arc::new(cut.image)], Options::default()) {
+        Ok(volume) => volume,
+        Err(error) => return Some(error.to_string()),
+    };
+    let report = volume.check(&mut |_, _| {}).expect("it can be read");
+    let tree = directory::check(&volume, &report.damaged).expect("it can be read");
+    let problems = tree.expect("a tree").problems;
+    if !report.damaged.is_empty() || !problems.is_empty() {
+        return Some(format!("{:?} {problems:?}", report.damaged));
+    }
+    let served = Served::new(
+        Arc::new(Tree::open(volume).expect("a tree")),
+        &recording.cut(),
+    );
+    let lost = lost(Path::new(&recording.cut()), point.done);
+    served.stop();
+    lost
+}
+
+#[test]
+fn what_was_synced_is_there_after_every_cut_of_a_mounted_volume() {
+    let recording = record_mounted(true);
     points::each(&recording, points::wanted(200), |point, cut| {
-        let name = point.name();
-        let volume = Volume::open(vec![Arc::new(cut.image)], Options::default());
-        let volume = volume.unwrap_or_else(|error| panic!("{name}: {error}"));
-        let report = volume.check(&mut |_, _| {}).expect("it can be read");
-        assert!(report.damaged.is_empty(), "{name}: {:?}", report.damaged);
-        let tree = directory::check(&volume, &report.damaged).expect("it can be read");
-        let problems = tree.expect("a tree").problems;
-        assert!(problems.is_empty(), "{name}: {problems:?}");
-        let tree = Arc::new(Tree::open(volume).expect("a tree"));
-        let served = Served::new(tree, &recording.cut());
-        if let Some(problem) = lost(Path::new(&recording.cut()), point.done) {
-            panic!("{name}: {problem}");
+        if let Some(problem) = problem_mounted(&recording, point, cut) {
+            panic!("{}: {problem}", point.name());
         }
-        served.stop();
+    });
+}
+
+#[test]
+fn a_program_that_does_not_sync_is_found_on_a_mounted_volume() {
+    let recording = record_mounted(false);
+    points::need_found(&recording, |point, cut| {
+        problem_mounted(&recording, point, cut).is_some()
     });
 }
 
