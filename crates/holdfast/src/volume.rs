@@ -21,6 +21,7 @@ mod loops;
 mod mount;
 mod record;
 mod replay;
+mod rescue;
 mod serve;
 mod upkeep;
 
@@ -46,6 +47,8 @@ pub enum Command {
     Record(record::Args),
     /// Make the image that a power cut may have left of what was recorded
     Replay(replay::Args),
+    /// Go back to the moment before the log was damaged, where a volume is not opened for that
+    Rescue(rescue::Args),
 }
 
 /// Arguments of `holdfast volume create`.
@@ -107,6 +110,7 @@ impl Command {
             Command::Check(args) | Command::Stat(args) => args.json,
             Command::Clean(args) => args.json,
             Command::Replay(args) => args.json,
+            Command::Rescue(args) => args.json,
             Command::Serve(_) | Command::Mount(_) | Command::Record(_) => false,
         }
     }
@@ -126,6 +130,7 @@ pub fn run(command: &Command) -> Outcome<Exit> {
         Command::Mount(args) => mount::run(args).map(|()| Exit::Done),
         Command::Record(args) => record::run(args).map(|()| Exit::Done),
         Command::Replay(args) => replay::run(args).map(|()| Exit::Done),
+        Command::Rescue(args) => rescue::run(args),
     }
 }
 
@@ -418,6 +423,12 @@ fn explain(devices: &[PathBuf], error: &VolumeError) -> Failure {
         VolumeError::NoSpace { .. } => (
             Exit::VolumeFull,
             "discard or remove something, or copy the content to a larger volume".to_owned(),
+        ),
+        VolumeError::FlightLost { .. } => (
+            Exit::VolumeDamaged,
+            "restore it from a backup, or go back to the moment before the damage:\n\
+             `holdfast volume rescue` says what that would give up"
+                .to_owned(),
         ),
         other if other.kind() == ErrorKind::Corrupt => (
             Exit::VolumeDamaged,

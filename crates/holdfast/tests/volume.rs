@@ -349,3 +349,55 @@ fn a_file_system_image_is_sound_after_its_server_was_killed_while_it_was_copied(
         std::fs::read(Path::new(&back)).unwrap()
     );
 }
+
+#[test]
+fn a_volume_with_a_damaged_log_goes_back_to_before_the_damage_when_that_is_asked_for() {
+    let home = Home::new();
+    let path = home.volume("disk", 64);
+    let rescue = ["volume", "rescue", &path];
+    let said = ends_with(0, &rescue);
+    assert!(said.contains("nothing is to be given up"), "{said}");
+    let socket = home.path("socket");
+    let server = Server::start(&[&path, "--socket", &socket]);
+    let io = |device: &str, commands: &[String]| {
+        let commands = commands.iter().flat_map(|command| ["-c", command.as_str()]);
+        let words: Vec<&str> = ["-f", "raw", device].into_iter().chain(commands).collect();
+        tool("qemu-io", &words)
+    };
+    let writes = (1..=6).flat_map(|value| {
+        let write = format!("write -P {value} {}k 4k", value * 4);
+        [write, "flush".to_owned()]
+    });
+    io(&server.device(1), &writes.collect::<Vec<_>>());
+    server.kill();
+    // The header of the flight with the fourth write is the block before its content.
+    let mut bytes = std::fs::read(&path).unwrap();
+    let content = bytes.chunks(4096).position(|block| block == [4; 4096]);
+    bytes[content.expect("it is in the log") * 4096 - 4096 + 80] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+
+    let said = ends_with(43, &["volume", "stat", &path]);
+    assert!(said.contains("holdfast volume rescue"), "{said}");
+    ends_with(43, &["volume", "check", &path]);
+    let said = ends_with(43, &rescue);
+    assert!(said.contains("would be given up"), "{said}");
+    ends_with(43, &["volume", "stat", &path]);
+    let said = ends_with(0, &[&rescue[..], &["--give-up", "--json"]].concat());
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(
+        (&said["damaged"], &said["given_up"]),
+        (&true.into(), &true.into())
+    );
+    ends_with(0, &["volume", "check", &path]);
+    let server = Server::start(&[&path, "--socket", &socket]);
+    let reads = (1..=6).map(|value| {
+        let found = if value < 4 { value } else { 0 };
+        format!("read -P {found} {}k 4k", value * 4)
+    });
+    let verified = io(&server.device(1), &reads.collect::<Vec<_>>());
+    assert!(
+        !verified.contains("Pattern verification failed"),
+        "{verified}"
+    );
+    server.stop();
+}

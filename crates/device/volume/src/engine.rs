@@ -17,6 +17,7 @@ mod sync;
 pub use check::{CheckReport, Damage};
 pub use group::Change;
 pub use open::identify;
+pub use recovery::GivenUp;
 pub use state::Stats;
 
 use crate::error::Result;

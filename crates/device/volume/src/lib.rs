@@ -98,7 +98,7 @@ mod segments;
 
 pub use block::BLOCK_BYTES;
 pub use engine::{
-    Change, CheckReport, Damage, FLIGHTS_MAX, Options, Stats, Ticket, Volume, identify,
+    Change, CheckReport, Damage, FLIGHTS_MAX, GivenUp, Options, Stats, Ticket, Volume, identify,
 };
 pub use error::{Result, VolumeError};
 pub use id::{BlockIndex, ObjectId, Place, VolumeId};

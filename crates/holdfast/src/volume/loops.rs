@@ -29,6 +29,8 @@ impl Sector {
 /// A loop device that this process has attached.
 pub(super) struct Loop {
     path: PathBuf,
+    /// The file, as the kernel names it.
+    file: PathBuf,
 }
 
 impl Loop {
@@ -48,6 +50,7 @@ impl Loop {
         let said = losetup(options.iter().map(OsStr::new).chain([file.as_os_str()]))?;
         Ok(Loop {
             path: PathBuf::from(said.trim()),
+            file: file.to_path_buf(),
         })
     }
 
@@ -68,9 +71,15 @@ impl Loop {
         }
     }
 
-    /// Whether the kernel still has it.
+    /// Whether the kernel still has it attached to this file. Somebody else may have attached it to
+    /// another one meanwhile; where the mount was taken away over it, the kernel has no path of the
+    /// file any more, and it counts as still there.
     pub(super) fn is_attached(&self) -> bool {
-        self.folder("loop").exists()
+        let Ok(now) = std::fs::read_to_string(self.folder("loop/backing_file")) else {
+            return false;
+        };
+        let now = Path::new(now.trim_end());
+        now == self.file || !now.exists()
     }
 
     /// Who keeps it from going, as far as can be told: where it is mounted, or what is stacked on

@@ -1,13 +1,12 @@
-//! The image of a cut as a file, and at a loop device, served by the test itself.
+//! The image of a cut, or what is on it, as a file, and at a loop device, served by the test itself.
 
 use crate::processes::tool;
-use mount::fixed::Fixed;
+use mount::fixed::{Content, Fixed};
 use mount::{Layer, MountError, Options, Session};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use volume::trace::Image;
 
 /// How long something may take that takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -41,14 +40,15 @@ impl Served {
     }
 }
 
-/// An image at a loop device.
+/// A disk at a loop device.
 pub(crate) struct Shown {
     served: Option<Served>,
     pub(crate) device: String,
+    file: String,
 }
 
 impl Shown {
-    pub(crate) fn new(image: Image, directory: &str) -> Shown {
+    pub(crate) fn new(image: impl Content, directory: &str) -> Shown {
         let layer = Fixed::new(vec![("disk".into(), Box::new(image))]);
         let served = Served::new(Arc::new(layer), directory);
         let file = format!("{directory}/disk");
@@ -57,15 +57,21 @@ impl Shown {
         Shown {
             served: Some(served),
             device: device.trim().to_owned(),
+            file,
         }
     }
 
     fn let_go(&self) {
         tool("losetup", &["--detach", &self.device]);
         let name = self.device.trim_start_matches("/dev/");
-        let state = Path::new("/sys/block").join(name).join("loop");
+        let below = format!("/sys/block/{name}/loop/backing_file");
+        // Somebody else may have taken the device at once.
+        let attached = || {
+            let found = std::fs::read_to_string(&below);
+            found.is_ok_and(|found| found.trim_end() == self.file)
+        };
         let until = Instant::now() + PATIENCE;
-        while state.exists() {
+        while attached() {
             assert!(Instant::now() < until, "{} is in use", self.device);
             std::thread::yield_now();
         }

@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// Room in memory that is enough for the largest of these tests, several at once.
+const MEMORY_BYTES_LEAST: u64 = 4 << 30;
+
 /// How long something may take that takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -43,12 +46,14 @@ impl Home {
         Home(tempfile::tempdir().expect("a temporary directory"))
     }
 
-    /// One in memory, where the machine has such a place: for what is written much and looked at once.
+    /// One in memory, where the machine has such a place with room: for what is written much and
+    /// looked at once.
     pub(crate) fn in_memory() -> Home {
-        let home = match tempfile::tempdir_in("/dev/shm") {
-            Ok(place) => Home(place),
-            Err(_) => Home::new(),
-        };
+        let memory = "/dev/shm";
+        let room = rustix::fs::statvfs(memory)
+            .is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) >= MEMORY_BYTES_LEAST);
+        let place = room.then(|| tempfile::tempdir_in(memory));
+        let home = place.and_then(Result::ok).map_or_else(Home::new, Home);
         // Servers that run as users of their own pass through.
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(home.0.path(), open).expect("its owner may");

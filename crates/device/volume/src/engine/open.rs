@@ -2,7 +2,7 @@
 
 use super::state::{Counters, State};
 use super::sums::Sums;
-use super::{Options, Volume};
+use super::{GivenUp, Options, Volume};
 use crate::block::{Block, bytes, padded};
 use crate::corrupt::wrong;
 use crate::error::{Result, VolumeError};
@@ -135,7 +135,7 @@ impl Volume {
     /// [`VolumeError::FlightLost`]. Nothing was changed.
     pub fn open(disks: Vec<Arc<dyn Disk>>, options: Options) -> Result<Volume> {
         let volume = Volume::found(disks, options, false)?;
-        volume.recover()?;
+        volume.recover(false)?;
         Ok(volume)
     }
 
@@ -145,8 +145,25 @@ impl Volume {
     /// As [`Volume::open`].
     pub fn open_read_only(disks: Vec<Arc<dyn Disk>>, options: Options) -> Result<Volume> {
         let volume = Volume::found(disks, options, true)?;
-        volume.recover()?;
+        volume.recover(false)?;
         Ok(volume)
+    }
+
+    /// As [`Volume::open`]; but where the log is damaged at a flight that was durable, all from there
+    /// on is given up for good, and the volume is what it was at the moment before. With `look`
+    /// nothing is changed, and the volume is open for reading only.
+    ///
+    /// # Errors
+    /// As [`Volume::open`]; [`VolumeError::FlightLost`] where something behind the damage may be in
+    /// the checkpoint already, so that there is no such moment to go back to.
+    pub fn rescue(
+        disks: Vec<Arc<dyn Disk>>,
+        options: Options,
+        look: bool,
+    ) -> Result<(Volume, Option<GivenUp>)> {
+        let volume = Volume::found(disks, options, look)?;
+        let given_up = volume.recover(true)?;
+        Ok((volume, given_up))
     }
 
     /// The volume of these disks, not recovered yet.

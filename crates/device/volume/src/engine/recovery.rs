@@ -23,10 +23,31 @@ struct Found {
     whole: bool,
 }
 
+/// What was durable and is given up, because a flight before it is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GivenUp {
+    /// The flight that is gone: the volume is what it was before it.
+    pub from: Flight,
+    /// Flights below were durable.
+    pub durable_below: Flight,
+}
+
+impl GivenUp {
+    /// How many flights are given up at least: each is one write to the log, of one or more groups.
+    pub fn flights(&self) -> u64 {
+        self.durable_below.0.saturating_sub(self.from.0)
+    }
+}
+
 impl Volume {
     /// Finds the state that the disks hold; unless the volume is read only, a new checkpoint says
     /// so, and what lies behind it is void for ever.
-    pub(super) fn recover(&self) -> Result<()> {
+    ///
+    /// Where a flight that was durable is gone, that is an error; with `give_up` it goes back to what
+    /// was before that flight, and says so. It can as long as no change behind that may be in the
+    /// checkpoint; nothing else that the state then refers to was overwritten, for segments are
+    /// taken again only after a newer checkpoint.
+    pub(super) fn recover(&self, give_up: bool) -> Result<Option<GivenUp>> {
         let checkpoint = self.newest_checkpoint()?;
         let (map, rows) = self.load(&checkpoint)?;
         let found = self.find_flights(&checkpoint, &rows)?;
@@ -47,7 +68,11 @@ impl Volume {
             flights.push(&found.header);
             next = next.next();
         }
-        if next < durable_below {
+        let given_up = (next < durable_below).then_some(GivenUp {
+            from: next,
+            durable_below,
+        });
+        if given_up.is_some() && (!give_up || next < checkpoint.complete_below) {
             return Err(VolumeError::FlightLost {
                 flight: next,
                 durable_below,
@@ -58,10 +83,10 @@ impl Volume {
         let first = Flight::first_of(opening).ok_or(VolumeError::WornOut)?;
         self.start(map, segments, first, checkpoint.number);
         if self.read_only {
-            return Ok(());
+            return Ok(given_up);
         }
         let _upkeep = self.upkeep.lock();
-        self.save()
+        self.save().map(|()| given_up)
     }
 
     /// The checkpoint with the highest number that has a whole header.

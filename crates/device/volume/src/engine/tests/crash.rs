@@ -53,7 +53,7 @@ fn disks(world: &World, plan: &Plan) -> Vec<Arc<dyn Disk>> {
 fn open(world: &World, plan: &Plan) -> crate::Result<Volume> {
     let mut volume = Volume::found(disks(world, plan), OPTIONS, false)?;
     volume.plant = plan.plant;
-    volume.recover()?;
+    volume.recover(false)?;
     Ok(volume)
 }
 

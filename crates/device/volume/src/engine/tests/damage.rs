@@ -108,6 +108,7 @@ fn a_flipped_bit_after_a_crash_never_lets_older_content_stand_for_what_is_lost()
     drop(volume);
     let disk = disk(&world);
     let (mut refused, mut whole, mut back) = (0, 0, 0);
+    let mut rescued = std::collections::BTreeSet::new();
     for _ in 0..250 {
         let (byte, bit) = (rng.below(BYTES), rng.below(8));
         flip(disk.as_ref(), byte, bit);
@@ -115,6 +116,16 @@ fn a_flipped_bit_after_a_crash_never_lets_older_content_stand_for_what_is_lost()
             Err(error @ VolumeError::FlightLost { .. }) => {
                 assert_eq!(error.kind(), ErrorKind::Corrupt);
                 refused += 1;
+                // Who gives up what is behind the damage gets what was before it, and nothing else.
+                let disks = vec![disk.clone()];
+                let (volume, given_up) = Volume::rescue(disks, OPTIONS, true).unwrap();
+                let given_up = given_up.expect("something is given up");
+                let found = model::held(&volume).unwrap();
+                let state = states.iter().rposition(|state| *state == found);
+                let state = state.expect("one of the states that were synced");
+                // Of the last flight nothing says that it was durable.
+                assert!(state < 30 && given_up.flights() >= 29 - state as u64);
+                rescued.insert(state);
             }
             Err(error) => panic!("byte {byte}: {error}"),
             Ok(volume) => match model::held(&volume) {
@@ -131,6 +142,57 @@ fn a_flipped_bit_after_a_crash_never_lets_older_content_stand_for_what_is_lost()
         refused > 0 && whole > 50 && back < 25,
         "{refused} {whole} {back}"
     );
+    assert!(rescued.len() > 2, "{rescued:?}");
+}
+
+#[test]
+fn a_rescued_volume_goes_on_from_where_it_was_before_the_damage() {
+    let world = World::new(7);
+    let volume = Volume::create(vec![disk(&world)], ID, OPTIONS).unwrap();
+    let object = ObjectId(3);
+    let mut places = Vec::new();
+    // From 4 on, for blocks of zeros have no place.
+    for value in 4..24_u8 {
+        let range = u64::from(value % 4) * 4096;
+        volume
+            .atomic_write(&[(object, range, &[value; 4096])])
+            .unwrap();
+        volume.sync().unwrap();
+        let block = BlockIndex(u32::from(value % 4));
+        let (crate::map::Mapped::At(place), _) = volume.state.lock().map.find(object, block, 1)
+        else {
+            panic!("it has a place");
+        };
+        places.push(volume.geometry.locate(place).1);
+    }
+    drop(volume);
+    // The header of the flight of value 16 is the block before its data.
+    flip(disk(&world).as_ref(), places[12] - 4096 + 70, 2);
+    let refused = Volume::open(vec![disk(&world)], OPTIONS).map(drop);
+    assert!(matches!(refused, Err(VolumeError::FlightLost { .. })));
+    let held = |volume: &Volume| {
+        let mut content = vec![0; 4 * 4096];
+        volume.read(object, 0, &mut content).unwrap();
+        [0, 1, 2, 3].map(|block| content[block * 4096])
+    };
+    let rescue = |look| Volume::rescue(vec![disk(&world)], OPTIONS, look).unwrap();
+    for look in [true, true, false] {
+        let (volume, given_up) = rescue(look);
+        assert_eq!(held(&volume), [12, 13, 14, 15]);
+        assert_eq!(given_up.map(|given_up| given_up.flights() >= 7), Some(true));
+    }
+    // For good: what was behind the damage never comes back, whatever is written now.
+    let volume = Volume::open(vec![disk(&world)], OPTIONS).unwrap();
+    assert_eq!(held(&volume), [12, 13, 14, 15]);
+    for value in 100..103_u8 {
+        volume.atomic_write(&[(object, 0, &[value; 4096])]).unwrap();
+        volume.sync().unwrap();
+    }
+    drop(volume);
+    let (volume, given_up) = rescue(false);
+    assert_eq!(given_up, None);
+    assert_eq!(held(&volume), [102, 13, 14, 15]);
+    volume.close().unwrap();
 }
 
 #[test]
