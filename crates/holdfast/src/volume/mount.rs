@@ -30,6 +30,9 @@ pub struct Args {
     /// Threads that serve requests
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(2..=64))]
     pub threads: u16,
+    /// Priority, as of nice(1): programs wait for each answer, so it comes before theirs
+    #[arg(long, value_name = "N", default_value_t = -10, allow_hyphen_values = true, value_parser = clap::value_parser!(i32).range(-20..=19))]
+    pub nice: i32,
 }
 
 /// What wakes the main thread.
@@ -45,6 +48,10 @@ pub(super) enum Wake {
 /// last changes could not be made durable.
 pub(super) fn run(args: &Args) -> Outcome<()> {
     preflight::need_root(&preflight::Machine::look())?;
+    // Threads that are started from here on inherit it.
+    if let Err(error) = rustix::process::setpriority_process(None, args.nice) {
+        tracing::warn!(%error, "the priority stays as it is");
+    }
     let volume = open(&args.devices, true)?;
     let tree = Tree::open(volume).map_err(|error| explain(&args.devices, &error))?;
     let tree = Arc::new(tree);

@@ -6,7 +6,6 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 
 /// One of the scripts.
 struct Script {
@@ -33,33 +32,12 @@ const SQLITE: Script = Script {
 };
 
 /// SQLite as the tests have it, as a library for other programs.
-fn sqlite_library() -> &'static Path {
-    static PLACE: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
-    let (_, path) = PLACE.get_or_init(|| {
-        let cargo = option_env!("CARGO").unwrap_or("cargo");
-        let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-        let metadata = Command::new(cargo)
-            .args(["metadata", "--format-version", "1", "--offline", "--locked"])
-            .args(["--filter-platform", &platform])
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .output();
-        let metadata = metadata.expect("cargo runs").stdout;
-        let metadata: serde_json::Value = serde_json::from_slice(&metadata).expect("JSON");
-        let packages = metadata["packages"].as_array().expect("packages");
-        let of_sqlite = packages.iter().find(|one| one["name"] == "libsqlite3-sys");
-        let manifest = of_sqlite.and_then(|one| one["manifest_path"].as_str());
-        let home = Path::new(manifest.expect("the package with SQLite")).with_file_name("sqlite3");
-        let place = tempfile::tempdir().expect("a temporary directory");
-        let library = place.path().join("libsqlite3.so.0");
-        let built = Command::new("gcc")
-            .args(["-shared", "-fPIC", "-DSQLITE_ENABLE_BATCH_ATOMIC_WRITE"])
-            .arg("-o")
-            .args([&library, &home.join("sqlite3.c")])
-            .status();
-        assert!(built.expect("gcc runs").success());
-        (place, library)
-    });
-    path
+fn sqlite_library() -> PathBuf {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sqlite");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/sqlite-library");
+    let built = Command::new(script).arg(&place).status();
+    assert!(built.expect("the script runs").success());
+    place.join("libsqlite3.so.0")
 }
 
 /// A script at work.
