@@ -4,6 +4,7 @@
 //! `HOLDFAST_CUTS` is the number of cuts of each test, in place of a number that takes a minute.
 
 mod bank;
+mod database;
 mod files;
 mod mariadb;
 mod points;

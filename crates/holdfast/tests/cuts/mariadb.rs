@@ -1,18 +1,13 @@
 //! MariaDB without its double write: on a volume every page is whole after every cut; on ext4 the same
 //! cuts tear pages.
 
-use crate::processes::{Mounted, Serving, ends_with};
+use crate::database::{self, Database};
 use crate::recording::{Marks, Recording};
 use crate::servers::{Client, Server, User, files, finish};
-use crate::shown::{Served, Shown};
 use crate::{bank, points};
 use rustix::process::Signal;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
-use volume::directory::Tree;
-use volume::trace::Cut;
-use volume::{Options, Volume};
 
 const TRANSFERS: i64 = 120;
 
@@ -24,14 +19,6 @@ struct Place {
 }
 
 impl Place {
-    fn new(directory: &str, recording: &Recording, double_write: bool) -> Place {
-        Place {
-            data: format!("{directory}/data"),
-            socket: recording.path("socket"),
-            double_write,
-        }
-    }
-
     /// Small, and eager to write pages in place.
     fn server(&self) -> Result<Server, String> {
         let mut command = User::root().command("mariadbd");
@@ -60,6 +47,16 @@ impl Place {
         command.args(["--no-defaults", "--user=root", "--batch", "--unbuffered"]);
         command.args(["--skip-column-names", database]);
         Client::start(command.arg(format!("--socket={}", self.socket)))
+    }
+}
+
+impl Database for Place {
+    fn new(directory: &str, recording: &Recording, double_write: bool) -> Place {
+        Place {
+            data: format!("{directory}/data"),
+            socket: recording.path("socket"),
+            double_write,
+        }
     }
 
     /// A new data directory with the bank.
@@ -126,75 +123,18 @@ impl Place {
 
 #[test]
 fn every_page_is_whole_on_a_volume_without_double_write() {
-    let recording = Recording::new(400);
-    let create = ["volume", "create", &recording.image, "--directory"];
-    ends_with(0, &[&create[..], &["--segment-bytes", "1M"]].concat());
-    let place = Place::new(&recording.point(), &recording, false);
-    let mount = |disk: &str| Serving::start(&["volume", "mount", disk, &recording.point()]);
-    let serving = mount(&recording.image);
-    place.set_up();
-    serving.stop();
-    let recorder = recording.start(&[]);
-    let serving = mount(recorder.file());
-    place.work(&recorder.marks());
-    serving.stop();
-    recorder.stop();
-
-    let place = Place::new(&recording.cut(), &recording, false);
-    points::each(&recording, points::wanted(40), |point, cut| {
-        let name = point.name();
-        let volume = Volume::open(vec![Arc::new(cut.image)], Options::default());
-        let volume = volume.unwrap_or_else(|error| panic!("{name}: {error}"));
-        let served = Served::new(
-            Arc::new(Tree::open(volume).expect("a tree")),
-            &recording.cut(),
-        );
-        // Pages are whole even before the server makes anything good.
-        let whole = place.pages();
-        if let Err(problem) = whole.and_then(|()| place.recovery(point.done)) {
-            panic!("{name}: {problem}");
-        }
-        served.stop();
-    });
-}
-
-/// A bank on ext4 that was recorded.
-fn on_ext4(double_write: bool) -> (Recording, Place) {
-    let recording = Recording::new(400);
-    let place = Place::new(&recording.point(), &recording, double_write);
-    recording.prepare_ext4(|_| place.set_up());
-    let recorder = recording.start(&["--loop"]);
-    let mounted = Mounted::new(&[recorder.device()], &recording.point());
-    place.work(&recorder.marks());
-    mounted.unmount();
-    recorder.stop();
-    let place = Place::new(&recording.tree(), &recording, double_write);
-    (recording, place)
-}
-
-/// Asks about the data directory on a cut.
-fn on_cut<T>(recording: &Recording, cut: Cut, ask: impl FnOnce() -> T) -> T {
-    let shown = Shown::new(cut.image, &recording.cut());
-    let mounted = Mounted::new(&[&shown.device], &recording.tree());
-    let answer = ask();
-    mounted.unmount();
-    answer
+    database::is_whole_on_a_volume::<Place>(40);
 }
 
 #[test]
 fn pages_are_torn_on_ext4_without_double_write() {
-    let (recording, place) = on_ext4(false);
+    let (recording, place) = database::on_ext4::<Place>(false);
     points::need_found(&recording, |_, cut| {
-        on_cut(&recording, cut, || place.pages().is_err())
+        database::on_cut(&recording, cut, || place.pages().is_err())
     });
 }
 
 #[test]
 fn with_double_write_the_same_cuts_are_survived_on_ext4() {
-    let (recording, place) = on_ext4(true);
-    points::each(&recording, points::wanted(10), |point, cut| {
-        // Torn pages there are; the server makes them good from the double write.
-        let problem = on_cut(&recording, cut, || place.recovery(point.done));
-        problem.unwrap_or_else(|why| panic!("{}: {why}", point.name()));
-    });
+    database::survives_on_ext4::<Place>(10);
 }

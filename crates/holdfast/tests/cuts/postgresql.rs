@@ -2,19 +2,14 @@
 //! same cuts tear pages.
 
 use crate::bank;
-use crate::points::{self, Point};
-use crate::processes::{Mounted, Serving, ends_with};
+use crate::database::{self, Database};
+use crate::points;
 use crate::recording::{Marks, Recording};
 use crate::servers::{Client, Server, User, finish};
-use crate::shown::{Served, Shown};
 use rustix::process::Signal;
 use std::os::unix::fs::chown;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
-use volume::directory::Tree;
-use volume::trace::Cut;
-use volume::{Options, Volume};
 
 const TRANSFERS: i64 = 150;
 
@@ -30,19 +25,6 @@ struct Place {
 }
 
 impl Place {
-    fn new(directory: &str, recording: &Recording, full_page_writes: bool) -> Place {
-        let sockets = recording.path("sockets");
-        let user = User::named("postgres");
-        std::fs::create_dir_all(&sockets).unwrap();
-        chown(&sockets, Some(user.uid), Some(user.gid)).unwrap();
-        Place {
-            data: format!("{directory}/data"),
-            sockets,
-            user,
-            full_page_writes,
-        }
-    }
-
     fn command(&self, name: &str) -> Command {
         self.user.command(Path::new(PROGRAMS).join(name))
     }
@@ -73,6 +55,21 @@ impl Place {
         command.args(["-h", &self.sockets, database]);
         Client::start(&mut command)
     }
+}
+
+impl Database for Place {
+    fn new(directory: &str, recording: &Recording, full_page_writes: bool) -> Place {
+        let sockets = recording.path("sockets");
+        let user = User::named("postgres");
+        std::fs::create_dir_all(&sockets).unwrap();
+        chown(&sockets, Some(user.uid), Some(user.gid)).unwrap();
+        Place {
+            data: format!("{directory}/data"),
+            sockets,
+            user,
+            full_page_writes,
+        }
+    }
 
     /// A new cluster with the bank.
     fn set_up(&self) {
@@ -101,7 +98,7 @@ impl Place {
     }
 
     /// Starts it on what a cut has left, and looks at all of it.
-    fn problem(&self, done: i64) -> Result<(), String> {
+    fn recovery(&self, done: i64) -> Result<(), String> {
         let server = self.server()?;
         let mut client = self.client("bank");
         bank::problem(&mut client, done)?;
@@ -117,70 +114,18 @@ impl Place {
 
 #[test]
 fn every_page_is_whole_on_a_volume_without_full_page_writes() {
-    let recording = Recording::new(400);
-    let create = ["volume", "create", &recording.image, "--directory"];
-    ends_with(0, &[&create[..], &["--segment-bytes", "1M"]].concat());
-    let place = Place::new(&recording.point(), &recording, false);
-    let mount = |disk: &str| Serving::start(&["volume", "mount", disk, &recording.point()]);
-    let serving = mount(&recording.image);
-    place.set_up();
-    serving.stop();
-    let recorder = recording.start(&[]);
-    let serving = mount(recorder.file());
-    place.work(&recorder.marks());
-    serving.stop();
-    recorder.stop();
-
-    let place = Place::new(&recording.cut(), &recording, false);
-    points::each(&recording, points::wanted(30), |point, cut| {
-        let name = point.name();
-        let volume = Volume::open(vec![Arc::new(cut.image)], Options::default());
-        let volume = volume.unwrap_or_else(|error| panic!("{name}: {error}"));
-        let tree = Arc::new(Tree::open(volume).expect("a tree"));
-        let served = Served::new(tree, &recording.cut());
-        if let Err(problem) = place.problem(point.done) {
-            panic!("{name}: {problem}");
-        }
-        served.stop();
-    });
-}
-
-/// A bank on ext4 that was recorded.
-fn on_ext4(full_page_writes: bool) -> (Recording, Place) {
-    let recording = Recording::new(400);
-    let place = Place::new(&recording.point(), &recording, full_page_writes);
-    recording.prepare_ext4(|_| place.set_up());
-    let recorder = recording.start(&["--loop"]);
-    let mounted = Mounted::new(&[recorder.device()], &recording.point());
-    place.work(&recorder.marks());
-    mounted.unmount();
-    recorder.stop();
-    let place = Place::new(&recording.tree(), &recording, full_page_writes);
-    (recording, place)
-}
-
-/// What is wrong on a cut.
-fn problem(recording: &Recording, place: &Place, point: &Point, cut: Cut) -> Result<(), String> {
-    let shown = Shown::new(cut.image, &recording.cut());
-    let mounted = Mounted::new(&[&shown.device], &recording.tree());
-    let problem = place.problem(point.done);
-    mounted.unmount();
-    problem
+    database::is_whole_on_a_volume::<Place>(30);
 }
 
 #[test]
 fn pages_are_torn_on_ext4_without_full_page_writes() {
-    let (recording, place) = on_ext4(false);
+    let (recording, place) = database::on_ext4::<Place>(false);
     points::need_found(&recording, |point, cut| {
-        problem(&recording, &place, point, cut).is_err()
+        database::on_cut(&recording, cut, || place.recovery(point.done)).is_err()
     });
 }
 
 #[test]
 fn with_full_page_writes_the_same_cuts_are_survived_on_ext4() {
-    let (recording, place) = on_ext4(true);
-    points::each(&recording, points::wanted(10), |point, cut| {
-        let name = point.name();
-        problem(&recording, &place, point, cut).unwrap_or_else(|why| panic!("{name}: {why}"));
-    });
+    database::survives_on_ext4::<Place>(10);
 }

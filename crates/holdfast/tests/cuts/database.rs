@@ -1,0 +1,91 @@
+//! A database server that works on a volume or on ext4 and is started again on what cuts may leave.
+
+use crate::points;
+use crate::processes::{Mounted, Serving, ends_with};
+use crate::recording::{Marks, Recording};
+use crate::shown::{Served, Shown};
+use std::sync::Arc;
+use volume::directory::Tree;
+use volume::trace::Cut;
+use volume::{Options, Volume};
+
+/// A server, and where its data is.
+pub(crate) trait Database: Sized {
+    /// Data below a directory. `twice` says whether it writes pages a second time, against tearing.
+    fn new(directory: &str, recording: &Recording, twice: bool) -> Self;
+    /// Makes a bank.
+    fn set_up(&self);
+    /// Moves money in it, and marks what was committed.
+    fn work(&self, marks: &Marks);
+    /// Looks at the pages as they lie, where that can be done without the server.
+    fn pages(&self) -> Result<(), String> {
+        Ok(())
+    }
+    /// Starts it on what a cut has left, and looks at all of it.
+    fn recovery(&self, done: i64) -> Result<(), String>;
+}
+
+/// On a volume every page is whole after every cut.
+pub(crate) fn is_whole_on_a_volume<D: Database>(cuts: u64) {
+    let recording = Recording::new(400);
+    let create = ["volume", "create", &recording.image, "--directory"];
+    ends_with(0, &[&create[..], &["--segment-bytes", "1M"]].concat());
+    let database = D::new(&recording.point(), &recording, false);
+    let mount = |disk: &str| Serving::start(&["volume", "mount", disk, &recording.point()]);
+    let serving = mount(&recording.image);
+    database.set_up();
+    serving.stop();
+    let recorder = recording.start(&[]);
+    let serving = mount(recorder.file());
+    database.work(&recorder.marks());
+    serving.stop();
+    recorder.stop();
+
+    let database = D::new(&recording.cut(), &recording, false);
+    points::each(&recording, points::wanted(cuts), |point, cut| {
+        let name = point.name();
+        let volume = Volume::open(vec![Arc::new(cut.image)], Options::default());
+        let volume = volume.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let tree = Arc::new(Tree::open(volume).expect("a tree"));
+        let served = Served::new(tree, &recording.cut());
+        // Pages are whole even before the server makes anything good.
+        let whole = database.pages();
+        if let Err(problem) = whole.and_then(|()| database.recovery(point.done)) {
+            panic!("{name}: {problem}");
+        }
+        served.stop();
+    });
+}
+
+/// A bank on ext4 that was recorded.
+pub(crate) fn on_ext4<D: Database>(twice: bool) -> (Recording, D) {
+    let recording = Recording::new(400);
+    let database = D::new(&recording.point(), &recording, twice);
+    recording.prepare_ext4(|_| database.set_up());
+    let recorder = recording.start(&["--loop"]);
+    let mounted = Mounted::new(&[recorder.device()], &recording.point());
+    database.work(&recorder.marks());
+    mounted.unmount();
+    recorder.stop();
+    let database = D::new(&recording.tree(), &recording, twice);
+    (recording, database)
+}
+
+/// Asks about the data on a cut of an ext4.
+pub(crate) fn on_cut<T>(recording: &Recording, cut: Cut, ask: impl FnOnce() -> T) -> T {
+    let shown = Shown::new(cut.image, &recording.cut());
+    let mounted = Mounted::new(&[&shown.device], &recording.tree());
+    let answer = ask();
+    mounted.unmount();
+    answer
+}
+
+/// With pages written twice the cuts that tear them on ext4 are survived there.
+pub(crate) fn survives_on_ext4<D: Database>(cuts: u64) {
+    let (recording, database) = on_ext4::<D>(true);
+    points::each(&recording, points::wanted(cuts), |point, cut| {
+        // Torn pages there are; the server makes them good.
+        let problem = on_cut(&recording, cut, || database.recovery(point.done));
+        problem.unwrap_or_else(|why| panic!("{}: {why}", point.name()));
+    });
+}
