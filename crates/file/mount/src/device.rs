@@ -113,7 +113,7 @@ impl Mounted {
 
     /// Whether the mount is still there. Busy where another one has been put over it: unmounting
     /// the path would take that one away.
-    fn is_there(&self) -> Result<bool, MountError> {
+    pub(crate) fn is_there(&self) -> Result<bool, MountError> {
         let found = mounts()?;
         let mut here = found.iter().filter(|mount| mount.path == self.path);
         let is_last = here

@@ -166,6 +166,13 @@ impl Session {
         loop {
             match &*ended {
                 Some(None) => return Ok(()),
+                // A mount that is gone is an end, also where the kernel says that it was cut off.
+                Some(Some(error))
+                    if Errno::from_io_error(error) == Some(Errno::CONNABORTED)
+                        && matches!(self.mounted.is_there(), Ok(false)) =>
+                {
+                    return Ok(());
+                }
                 Some(Some(error)) => {
                     return Err(MountError::Io {
                         operation: "serve",
