@@ -87,13 +87,15 @@ impl Engine {
         inode.see_times();
         inode.set_node(index, found.node);
         if self.set_late_time(&inode) {
-            let attr = self.attr_of(&inode)?;
-            return Ok(Some((inode, attr)));
+            return self.attr_elsewhere(inode);
         }
         if decider == index {
             return Ok(Some((inode, found.attr)));
         }
-        let home = self.store(decider)?;
+        let Ok(home) = self.store(decider) else {
+            // It has left since it was chosen: that is nothing against the store that was asked.
+            return self.attr_elsewhere(inode);
+        };
         let node = self.node_on(dir, decider);
         let first = node.and_then(|node| self.look(&*home, &node, name));
         match first {
@@ -107,10 +109,16 @@ impl Engine {
             // store is compared with it.
             lost => {
                 self.fence_for(decider, lost.err().unwrap_or(Errno::UCLEAN))?;
-                let attr = self.attr_of(&inode)?;
-                Ok(Some((inode, attr)))
+                self.attr_elsewhere(inode)
             }
         }
+    }
+
+    /// An inode with the attributes that it has on whichever store has it. The stores that fail are
+    /// fenced for it; none is in the way of the one that was asked first.
+    fn attr_elsewhere(&self, inode: Arc<Inode>) -> Result<Option<(Arc<Inode>, Attr)>> {
+        let attr = self.attr_of(&inode)?;
+        Ok(Some((inode, attr)))
     }
 
     /// Looks a name up on one store: what is there with a label of this set.
