@@ -288,7 +288,8 @@ impl<'a> Pass<'a> {
         } else {
             id()?.map_or_else(Vec::new, |id| self.dirty.ranges(id, length))
         };
-        if let (Some(rebuild), Some(id)) = (self.rebuild, self.rebuild.map_or(Ok(None), |_| id())?)
+        if let Some(rebuild) = self.rebuild
+            && let Some(id) = id()?
         {
             rebuild.note(id, &task.target);
             let plain = |(start, end)| self.engine.plain_parts(id, start, end);

@@ -373,8 +373,13 @@ fn roll_forward(survey: &Survey<'_>, claims: &mut Claims, rename: &Rename) {
         (false, true) => Some((target, &to, &from)),
         _ => None,
     };
-    let is_whole = survey.voters.len() == survey.engine.slots.len();
-    if let Some((stays, origin, elsewhere)) = undone.filter(|_| exchange && is_whole) {
+    // Only who has looked everywhere can say that something is nowhere.
+    let looked = |dir| {
+        let stores = survey.scanned.get(&dir);
+        stores.is_some_and(|stores| stores.count() == survey.engine.slots.len())
+    };
+    let is_known = exchange && looked(rename.from) && looked(rename.to);
+    if let Some((stays, origin, elsewhere)) = undone.filter(|_| is_known) {
         if let Some(ids) = claims.get_mut(elsewhere) {
             ids.remove(&stays);
         }
