@@ -17,7 +17,7 @@ mod file;
 mod index;
 mod site;
 mod store;
-mod watch;
+pub(crate) mod watch;
 
 pub(crate) use index::{Chunk, Extents, Index};
 pub(crate) use site::{clear_notes, clear_site, has_site, index_of, log_site, open_site};

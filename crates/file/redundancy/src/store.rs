@@ -155,6 +155,21 @@ pub trait Store: Send + Sync + 'static {
     fn device(&self) -> u64;
 }
 
+/// Bytes that are written at once where a copy is filled. What is written at once stays together in
+/// the page cache, as a large folio, and ext4 looks at every block of a folio in each small write
+/// to it (`ext4_block_write_begin`): whoever then writes to the file would pay for it.
+pub(crate) const FILL_BYTES: usize = 16 << 10;
+
+/// Writes what a program did not ask for now: a copy that is filled.
+pub(crate) fn fill_at(file: &dyn StoreFile, offset: u64, data: &[u8]) -> Result<()> {
+    let mut at = offset;
+    for piece in data.chunks(FILL_BYTES) {
+        file.write_at(at, piece)?;
+        at += piece.len() as u64;
+    }
+    Ok(())
+}
+
 /// An open regular file of a store.
 pub trait StoreFile: Send + Sync {
     /// Reads; fewer bytes than asked only at the end of the file.

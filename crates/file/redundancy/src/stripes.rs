@@ -44,7 +44,7 @@ mod scrub;
 mod shard;
 mod site;
 
-pub use build::Prepared;
+pub use build::{Draft, Prepared};
 pub use error::{Result, StripeError};
 pub use merge::{MERGE_PAGES_MAX, PageWrite};
 pub use position::{ScrubCounts, ScrubEnd, ScrubPass, ScrubPosition};

@@ -137,6 +137,9 @@ pub enum Open {
     /// A new file of this many bytes, all allocated and zero, for writing (EEXIST where the
     /// name is taken). Its name is durable only after [`Dir::sync`].
     Create(u64),
+    /// The same, quicker, for who writes all of it at once, or syncs rarely: it is durable with the
+    /// file's next sync, and until a part has been written, and that synced, its sync costs more.
+    Allocate(u64),
     /// As `Write`, each write durable when it returns (O_DSYNC), past the page cache where
     /// the offset, the length and the memory are multiples of 4096.
     WriteDurable,

@@ -121,9 +121,13 @@ fn read(dir: &dyn Dir, name: &str, offset: u64, count: usize) -> Vec<u8> {
 fn created(dir: Arc<dyn Dir>) {
     for bytes in [0, 1, 4096, 3 << 20] {
         let name = format!("f{bytes}");
-        let disk = dir.open(&name, Open::Create(bytes)).unwrap();
-        assert_eq!(disk.len().unwrap(), bytes);
-        assert_eq!(dir.read(&name).unwrap(), vec![0; bytes as usize]);
+        for how in [Open::Create(bytes), Open::Allocate(bytes)] {
+            let disk = dir.open(&name, how).unwrap();
+            assert_eq!(disk.len().unwrap(), bytes);
+            assert_eq!(dir.read(&name).unwrap(), vec![0; bytes as usize]);
+            assert_eq!(dir.open(&name, how).err(), Some(Errno::EXIST));
+            dir.remove(&name).unwrap();
+        }
     }
 }
 

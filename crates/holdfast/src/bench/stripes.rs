@@ -14,7 +14,7 @@ use redundancy::label::{ObjectId, StoreIndex};
 use redundancy::set::SetId;
 use redundancy::store::Node;
 use redundancy::stripes::{
-    Base, Layout, MERGE_PAGES_MAX, NamedBases, PAGE_BYTES, PageWrite, Site, Slot, Stripes,
+    Base, Draft, Layout, MERGE_PAGES_MAX, NamedBases, PAGE_BYTES, PageWrite, Site, Slot, Stripes,
 };
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
@@ -27,6 +27,8 @@ pub(super) const NAME: &str = "stripes";
 mod delayed;
 
 const MIB: u64 = 1 << 20;
+/// Stripes that share their syncs: as many as the engine takes of chunks of this size.
+const TOGETHER: usize = 4;
 /// Data shards and stores of 2+1.
 const DATA: u8 = 2;
 const STORES: u8 = 3;
@@ -144,7 +146,7 @@ impl Scene {
 
     /// Makes all stripes; their numbers.
     fn encode(&self) -> anyhow::Result<Vec<StripeId>> {
-        let mut made = Vec::new();
+        let mut drafts = Vec::new();
         for chunk in 0..self.count {
             let number = self.numbers.get();
             self.numbers.set(number + 1);
@@ -155,9 +157,16 @@ impl Scene {
                 copies: Vec::new(),
             };
             let bases = (0..DATA).map(|shard| (Shard(shard), base.clone()));
-            let prepared = self.stripes.prepare(id, self.layout(chunk)?, bases)?;
-            prepared.activate()?;
-            made.push(id);
+            drafts.push(Draft {
+                id,
+                layout: self.layout(chunk)?,
+                bases: bases.collect(),
+            });
+        }
+        let made = drafts.iter().map(|draft| draft.id).collect();
+        for together in drafts.chunks(TOGETHER) {
+            let prepared = self.stripes.prepare(together.iter().cloned())?;
+            prepared.activate(|_| true)?;
         }
         Ok(made)
     }

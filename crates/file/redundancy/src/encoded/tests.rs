@@ -6,7 +6,7 @@ use crate::label::{ObjectId, StoreIndex};
 use crate::set::SetId;
 use crate::store::Node;
 use crate::stripes::delayed::{Delayed, LogSite, Options};
-use crate::stripes::{Base, Layout, NamedBases, Site, Slot, Stripe, Stripes};
+use crate::stripes::{Base, Draft, Layout, NamedBases, Site, Slot, Stripe, Stripes};
 use env::sim::World;
 use env::{Dir as _, Open};
 use parity::{Geometry, Shard};
@@ -119,8 +119,14 @@ impl Scene {
             (Shard(1), base(Vec::new())),
         ];
         let id = id(u64::from(chunk) + 1);
-        let prepared = self.stripes.prepare(id, layout, bases);
-        let stripe = prepared.expect("prepares").activate().expect("stands");
+        let draft = Draft {
+            id,
+            layout,
+            bases: bases.to_vec(),
+        };
+        let prepared = self.stripes.prepare([draft]).expect("prepares");
+        let mut stands = prepared.activate(|_| true).expect("stands");
+        let stripe = stands.pop().expect("a stripe");
         self.encoded.add(&stripe);
         stripe
     }

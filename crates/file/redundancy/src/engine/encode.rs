@@ -5,17 +5,19 @@
 
 use super::Engine;
 use crate::encoded;
+use crate::encoded::watch::{Ready, Watched};
 use crate::encoding::{ChunkBytes, Share, StripeId};
 use crate::label::{ObjectId, StoreIndex, StoreMask};
 use crate::store::{Node, Store};
 use crate::stripes::delayed::{self, Delayed};
-use crate::stripes::{Base, Layout, PAGE_BYTES, Site, Slot, Stripe, StripeError, Stripes};
+use crate::stripes::{Base, Draft, Layout, PAGE_BYTES, Site, Slot, Stripe, StripeError, Stripes};
 use env::errno::{Errno, Fault, fault};
 use mount::AllocateFlags;
 use parity::{Geometry, Shard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 type Result<T, E = Errno> = core::result::Result<T, E>;
 
@@ -28,6 +30,27 @@ const DIFFERENTIAL_PAGES_MIN: u64 = 1024;
 /// Most differential pages, however large the stores: 1 GiB of them, known in about 50 MiB of
 /// memory.
 const DIFFERENTIAL_PAGES_MAX: u64 = 1 << 18;
+
+/// Bytes of data that are encoded with shared syncs. Who writes to a chunk of them waits for a
+/// moment for all of them.
+const TOGETHER_BYTES: u64 = 32 << 20;
+
+/// How far encoding some chunks came.
+enum Encoded {
+    /// What can be is encoded.
+    Done,
+    /// A store is full.
+    NoSpace,
+    /// Nothing more is to be encoded now.
+    Stopped,
+}
+
+/// How many stripes are made with shared syncs.
+fn together(new: &[NewStripe], chunk: ChunkBytes) -> usize {
+    let widest = new.iter().map(|new| new.members.len()).max().unwrap_or(1);
+    let bytes = chunk.get().saturating_mul(widest as u64).max(1);
+    usize::try_from(TOGETHER_BYTES / bytes).map_or(1, |most| most.max(1))
+}
 
 /// A chunk of a file that has copies, with all of these.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -228,16 +251,39 @@ impl Engine {
             .collect();
         // Changes that were under way before anything was watched have ended after this.
         drop(self.gate.write());
-        for ((new, watched), stands) in watched.into_iter().zip(&mut standing) {
-            let whole = self.members().count() == self.slots.len();
-            if !whole
-                || self
-                    .keeper
-                    .stop_flag()
-                    .load(std::sync::atomic::Ordering::Acquire)
-            {
+        let mut batch: Vec<_> = watched.into_iter().map(|(n, w)| (n, Some(w))).collect();
+        let (mut at, mut most) = (0, together(new, chunk));
+        while at < new.len() {
+            let end = (at + most).min(new.len());
+            let (Some(part), Some(stands)) = (batch.get_mut(at..end), standing.get_mut(at..end))
+            else {
                 break;
+            };
+            match self.encode_together(&stripes, part, stands, chunk)? {
+                Encoded::Done => at = end,
+                // What one stripe frees makes room for the next.
+                Encoded::NoSpace if most > 1 => most = 1,
+                Encoded::NoSpace | Encoded::Stopped => break,
             }
+        }
+        Ok(standing)
+    }
+
+    /// Encodes some chunks with shared syncs; all that can be, or nothing.
+    fn encode_together(
+        &self,
+        stripes: &Stripes,
+        new: &mut [(&NewStripe, Option<Watched<'_>>)],
+        standing: &mut [Option<StripeId>],
+        chunk: ChunkBytes,
+    ) -> Result<Encoded> {
+        let stop = self.keeper.stop_flag();
+        let is_whole = || self.members().count() == self.slots.len();
+        if !is_whole() || stop.load(Ordering::Acquire) {
+            return Ok(Encoded::Stopped);
+        }
+        let (mut drafts, mut places) = (Vec::new(), BTreeMap::new());
+        for (place, (new, _)) in new.iter().enumerate() {
             if !self.fits(new, chunk)? {
                 continue;
             }
@@ -247,34 +293,45 @@ impl Engine {
             let Some(number) = NonZeroU64::new(self.next_id().0) else {
                 continue;
             };
-            let prepared = match stripes.prepare(StripeId(number), layout, bases) {
-                Ok(prepared) => prepared,
-                Err(StripeError::Io { errno, .. }) if fault(errno) == Fault::NoSpace => break,
-                Err(error) => {
-                    self.fence_of(&error)?;
-                    break;
-                }
-            };
-            let _one = self.encoded.changing.lock();
-            let Some(_ready) = watched.ready() else {
-                continue;
-            };
-            if self.members().count() != self.slots.len() {
-                break;
+            let id = StripeId(number);
+            places.insert(id, place);
+            drafts.push(Draft { id, layout, bases });
+        }
+        let prepared = match stripes.prepare(drafts) {
+            Ok(prepared) => prepared,
+            Err(StripeError::Io { errno, .. }) if fault(errno) == Fault::NoSpace => {
+                return Ok(Encoded::NoSpace);
             }
-            match prepared.activate() {
-                Ok(stripe) => {
+            Err(error) => {
+                self.fence_of(&error)?;
+                return Ok(Encoded::Stopped);
+            }
+        };
+        let _one = self.encoded.changing.lock();
+        let ready: BTreeMap<StripeId, Ready<'_>> = places
+            .iter()
+            .filter_map(|(id, place)| Some((*id, new.get_mut(*place)?.1.take()?.ready()?)))
+            .collect();
+        if !is_whole() {
+            return Ok(Encoded::Stopped);
+        }
+        match prepared.activate(|id| ready.contains_key(&id)) {
+            Ok(made) => {
+                for stripe in made {
                     self.encoded.add(&stripe);
                     self.free_copies(&stripe);
-                    *stands = Some(stripe.id);
+                    let place = places.get(&stripe.id);
+                    if let Some(stands) = place.and_then(|place| standing.get_mut(*place)) {
+                        *stands = Some(stripe.id);
+                    }
                 }
-                Err(error) => {
-                    self.fence_of(&error)?;
-                    break;
-                }
+                Ok(Encoded::Done)
+            }
+            Err(error) => {
+                self.fence_of(&error)?;
+                Ok(Encoded::Stopped)
             }
         }
-        Ok(standing)
     }
 
     /// Whether the chunks of a stripe to be made are there, whole, on every copy that is told, and

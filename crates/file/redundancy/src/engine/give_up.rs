@@ -13,7 +13,7 @@ use crate::encoding::StripeId;
 use crate::journal::Failed;
 use crate::journal::dirty::{Entry, Place, regions};
 use crate::label::{ObjectId, StoreIndex, StoreMask};
-use crate::store::{Node, Store, StoreFile};
+use crate::store::{Node, Store, StoreFile, fill_at};
 use crate::stripes::delayed::{Delayed, Found};
 use crate::stripes::{Base, Recovered, Stripe, StripeError, Stripes};
 use env::errno::{Errno, Fault, fault};
@@ -382,7 +382,7 @@ impl Engine {
             let zeros = buffer.iter().all(|byte| *byte == 0);
             let punch = AllocateFlags::PUNCH_HOLE | AllocateFlags::KEEP_SIZE;
             if !zeros || file.allocate(base.offset + at, part, punch).is_err() {
-                file.write_at(base.offset + at, buffer)?;
+                fill_at(file, base.offset + at, buffer)?;
             }
             at += part;
         }

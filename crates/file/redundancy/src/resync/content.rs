@@ -2,7 +2,7 @@
 
 use super::pace::Pace;
 use crate::journal::dirty::CHUNK_BYTES;
-use crate::store::{Node, Store, StoreFile};
+use crate::store::{Node, Store, StoreFile, fill_at};
 use env::errno::Errno;
 use mount::{AllocateFlags, Result, SetAttr, SetTime};
 use std::collections::BTreeSet;
@@ -125,7 +125,7 @@ fn equal_chunk(
             }
             end = next;
         }
-        to.write_at(offset + at as u64, &source[at..end])?;
+        fill_at(to, offset + at as u64, &source[at..end])?;
         written += (end - at) as u64;
         at = end;
     }
@@ -147,7 +147,7 @@ pub(crate) fn copy_range(
         if got == 0 {
             break;
         }
-        to.write_at(at, &buffer[..got])?;
+        fill_at(to, at, &buffer[..got])?;
         at += got as u64;
     }
     Ok(())

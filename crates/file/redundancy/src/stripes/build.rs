@@ -10,56 +10,80 @@ use parity::{Code, Role, Shard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A stripe whose shards are all there, durable and verified, and that nobody relies on yet.
+/// A stripe to be made.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// A number that no stripe of the set has ever had.
+    pub id: StripeId,
+    /// Its shards.
+    pub layout: Layout,
+    /// Where the base of each data shard lies.
+    pub bases: Vec<(Shard, Base)>,
+}
+
+/// Stripes whose shards are all there, durable and verified, and that nobody relies on yet.
 /// Dropping it takes them away again.
-#[must_use = "a stripe that is not activated goes away"]
+#[must_use = "stripes that are not activated go away"]
 pub struct Prepared<'a> {
     stripes: &'a Stripes,
-    stripe: Option<Arc<Stripe>>,
+    made: Vec<Arc<Stripe>>,
+    /// What was read again is not what was computed from: a base has changed.
+    unverified: BTreeSet<StripeId>,
 }
 
 impl std::fmt::Debug for Prepared<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Prepared").field(&self.stripe).finish()
+        f.debug_tuple("Prepared").field(&self.made).finish()
     }
 }
 
 impl Stripes {
     /// Computes the parity of chunks, writes it and the checksums of all shards, makes them
     /// durable, reads everything again (what the page cache has, it may read there) and compares. The caller
-    /// keeps writers off the bases, or notices them and drops the result.
-    ///
-    /// `id` is a number that no stripe of the set has ever had. `bases` says where each data
-    /// shard's base lies.
+    /// keeps writers off the bases, or notices them and drops the result. Stripes that are made
+    /// together share their syncs; each needs four descriptors or so until it is done.
     ///
     /// # Errors
     /// Nothing is left then, unless a store failed: it is to be fenced.
-    pub fn prepare(
-        &self,
-        id: StripeId,
-        layout: Layout,
-        bases: impl IntoIterator<Item = (Shard, Base)>,
-    ) -> Result<Prepared<'_>> {
-        layout.check()?;
-        if self.stripes.read().contains_key(&id) {
-            return Err(StripeError::Exists(id));
-        }
-        let bases = bases
-            .into_iter()
-            .map(|(shard, base)| (shard.0, base))
-            .collect();
-        let stripe = Arc::new(Stripe::new(id, layout, bases));
-        let prepared = Prepared {
+    pub fn prepare(&self, drafts: impl IntoIterator<Item = Draft>) -> Result<Prepared<'_>> {
+        let mut prepared = Prepared {
             stripes: self,
-            stripe: Some(stripe.clone()),
+            made: Vec::new(),
+            unverified: BTreeSet::new(),
         };
-        let shards = self.make_files(&stripe)?;
-        self.fill(&stripe, &shards)?;
-        for shard in shards.iter().flatten() {
+        let mut open = Vec::new();
+        for Draft { id, layout, bases } in drafts {
+            layout.check()?;
+            let is_new = prepared.made.iter().all(|stripe| stripe.id != id);
+            if !is_new || self.stripes.read().contains_key(&id) {
+                return Err(StripeError::Exists(id));
+            }
+            let bases = bases.into_iter().map(|(shard, base)| (shard.0, base));
+            let stripe = Arc::new(Stripe::new(id, layout, bases.collect()));
+            prepared.made.push(stripe.clone());
+            let shards = self.make_files(&stripe)?;
+            self.fill(&stripe, &shards)?;
+            let there = shards.iter().flatten();
+            there.for_each(OpenShard::start_sync);
+            open.push(shards);
+        }
+        for shard in open.iter().flatten().flatten() {
+            #[cfg(test)]
+            if self.plants(super::tests::Planted::MakesUnsynced) {
+                continue;
+            }
             shard.sync()?;
         }
-        self.sync_directories(&stripe)?;
-        self.verify(&stripe, &shards)?;
+        self.sync_directories(&prepared.made)?;
+        for (stripe, shards) in prepared.made.iter().zip(&open) {
+            if !self.verify(stripe, shards)? {
+                tracing::warn!(
+                    stripe = stripe.id.0,
+                    "what was read again is not what a stripe was made of"
+                );
+                prepared.unverified.insert(stripe.id);
+            }
+        }
         Ok(prepared)
     }
 
@@ -112,7 +136,7 @@ impl Stripes {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(io("removing what a crash has left")(errno)),
         }
-        let disk = site.shards.open(file, Open::Create(bytes));
+        let disk = site.shards.open(file, Open::Allocate(bytes));
         let disk = disk.map_err(io("making a shard"))?;
         disk.write_at(0, &header).map_err(io("writing a shard"))?;
         let key = (stripe.id, shard);
@@ -145,8 +169,8 @@ impl Stripes {
         Ok(())
     }
 
-    /// Reads everything again.
-    fn verify(&self, stripe: &Stripe, shards: &[Option<OpenShard>]) -> Result<()> {
+    /// Reads everything again; whether it is right.
+    fn verify(&self, stripe: &Stripe, shards: &[Option<OpenShard>]) -> Result<bool> {
         for run in stripe.layout.all_pages().runs() {
             let mut read = Vec::with_capacity(shards.len());
             for (at, shard) in (0u8..).zip(shards) {
@@ -154,7 +178,7 @@ impl Stripes {
                     Some(shard) => {
                         let bytes = shard.read(run)?;
                         if shard.right(run, &bytes)?.contains(&false) {
-                            return Err(StripeError::Unverified(stripe.id));
+                            return Ok(false);
                         }
                         bytes
                     }
@@ -164,17 +188,39 @@ impl Stripes {
             }
             let read: Vec<(Shard, &[u8])> = read.iter().map(|(s, b)| (*s, b.as_slice())).collect();
             if stripe.code.verify(&read).is_err() {
-                return Err(StripeError::Unverified(stripe.id));
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
-    fn sync_directories(&self, stripe: &Stripe) -> Result<()> {
-        self.each_site(&stripe.layout, |_, site| {
-            let synced = site.shards.sync();
-            synced.map_err(StripeError::io(site.store, "syncing the shards' directory"))
-        })
+    fn sync_directories(&self, stripes: &[Arc<Stripe>]) -> Result<()> {
+        let all = stripes.iter().map(|stripe| stripe.layout.stores());
+        let all = all.fold(StoreMask::default(), StoreMask::with_all);
+        all.iter()
+            .try_for_each(|store| self.site(store)?.sync_shards())
+    }
+
+    /// Gives all shards of stripes their final names, durably: of each stripe the first shard
+    /// before the second, the parity last.
+    fn let_stand(&self, stripes: &[Arc<Stripe>]) -> Result<()> {
+        let most = stripes.iter().map(|stripe| stripe.layout.slots.len()).max();
+        for shard in (0u8..).map(Shard).take(most.unwrap_or(0)) {
+            let mut named: BTreeMap<StoreIndex, Arc<Site>> = BTreeMap::new();
+            for stripe in stripes {
+                let slot = stripe.layout.slots.get(usize::from(shard.0));
+                let Some(store) = slot.and_then(|slot| slot.store()) else {
+                    continue;
+                };
+                let site = self.site(store)?;
+                let from = new_name(stripe.id, shard);
+                let renamed = site.shards.rename_unsynced(&from, &name(stripe.id, shard));
+                renamed.map_err(StripeError::io(store, "letting a stripe stand"))?;
+                named.insert(store, site);
+            }
+            named.values().try_for_each(|site| site.sync_shards())?;
+        }
+        Ok(())
     }
 
     /// Gives stripes up: their members have their copies again, durably, or are gone. When this
@@ -312,40 +358,36 @@ impl Site {
         }
     }
 
-    /// Gives a shard its final name.
-    pub(super) fn finish(&self, stripe: StripeId, shard: Shard) -> Result<()> {
-        self.finish_as(&new_name(stripe, shard), stripe, shard)
-    }
-
-    pub(super) fn finish_as(&self, file: &str, stripe: StripeId, shard: Shard) -> Result<()> {
+    /// Gives what is in `file` the final name of a shard.
+    pub(super) fn finish(&self, file: &str, stripe: StripeId, shard: Shard) -> Result<()> {
         let renamed = self.shards.rename(file, &name(stripe, shard));
         renamed.map_err(StripeError::io(self.store, "letting a stripe stand"))
     }
 }
 
 impl Prepared<'_> {
-    /// Lets the stripe stand. From here on its members may give up their copies, and must not be
-    /// written in place.
+    /// Lets those stripes stand that are `wanted` and verified, all of them or none, and takes the
+    /// others away; gives those that stand. From here on their members may give up their copies,
+    /// and must not be written in place.
     ///
     /// # Errors
-    /// The stripe does not stand. A store that failed, or that kept what was to be removed again
+    /// None of them stands. A store that failed, or that kept what was to be removed again
     /// ([`StripeError::Left`]), is to be fenced before a base is written.
-    pub fn activate(mut self) -> Result<Arc<Stripe>> {
-        let Some(stripe) = self.stripe.take() else {
-            return Err(StripeError::Misuse("a stripe that is gone"));
-        };
-        let layout = &stripe.layout;
-        let finished = self
-            .stripes
-            .each_site(layout, |shard, site| site.finish(stripe.id, shard));
-        match finished {
+    pub fn activate(mut self, wanted: impl Fn(StripeId) -> bool) -> Result<Vec<Arc<Stripe>>> {
+        let made = std::mem::take(&mut self.made);
+        let stands =
+            |stripe: &Arc<Stripe>| !self.unverified.contains(&stripe.id) && wanted(stripe.id);
+        let (chosen, rest) = made.into_iter().partition(stands);
+        let chosen: Vec<Arc<Stripe>> = chosen;
+        self.made = rest;
+        match self.stripes.let_stand(&chosen) {
             Ok(()) => {
                 let mut stripes = self.stripes.stripes.write();
-                stripes.insert(stripe.id, stripe.clone());
-                Ok(stripe)
+                stripes.extend(chosen.iter().map(|stripe| (stripe.id, stripe.clone())));
+                Ok(chosen)
             }
             Err(error) => {
-                let left = self.stripes.take_away(std::slice::from_ref(&stripe));
+                let left = self.stripes.take_away(&chosen);
                 let failed = error.failed().map(StoreMask::only).unwrap_or_default();
                 Err(if left.is_empty() {
                     error
@@ -355,18 +397,13 @@ impl Prepared<'_> {
             }
         }
     }
-
-    /// The stripe.
-    pub fn id(&self) -> Option<StripeId> {
-        self.stripe.as_ref().map(|stripe| stripe.id)
-    }
 }
 
 impl Drop for Prepared<'_> {
     fn drop(&mut self) {
-        if let Some(stripe) = self.stripe.take() {
+        if !self.made.is_empty() {
             // What cannot be removed here has a name that a start removes.
-            let _ = self.stripes.take_away(&[stripe]);
+            let _ = self.stripes.take_away(&self.made);
         }
     }
 }

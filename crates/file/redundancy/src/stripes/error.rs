@@ -73,9 +73,6 @@ pub enum StripeError {
         /// Shards that it takes.
         needed: u8,
     },
-    /// What was read back is not what was to be written.
-    #[error("stripe {:#x} does not decode to what it was made from: it is given up", .0.0)]
-    Unverified(StripeId),
     /// Stores still have what of a stripe was to be removed.
     #[error(
         "stores {} still have shards of a stripe that was given up: they must not be used before \

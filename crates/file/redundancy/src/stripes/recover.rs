@@ -3,7 +3,7 @@
 use super::merge::Part;
 use super::note::{self, COMMIT, Commit, Decision, PREPARE, Prepare};
 use super::rebuild::nodes_on;
-use super::shard::{BaseMap, HEADER_BYTES, Header, REBUILT, parse};
+use super::shard::{BaseMap, HEADER_BYTES, Header, REBUILT, new_name, parse};
 use super::{Layout, Result, Site, Stripe, StripeError, Stripes};
 use crate::encoding::StripeId;
 use crate::label::{StoreIndex, StoreMask};
@@ -471,7 +471,7 @@ impl Stripes {
         }
         for shard in seen.unmade.difference(&seen.standing) {
             // The stripe stands: the others know that this shard was finished.
-            site.finish(id, Shard(*shard))?;
+            site.finish(&new_name(id, Shard(*shard)), id, Shard(*shard))?;
         }
         report.whole += 1;
         Ok(())

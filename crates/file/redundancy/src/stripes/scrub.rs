@@ -193,6 +193,6 @@ impl Stripes {
             open.seal(pages, &bytes)?;
         }
         open.sync()?;
-        site.finish_as(&file, id, shard)
+        site.finish(&file, id, shard)
     }
 }

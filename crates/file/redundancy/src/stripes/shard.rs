@@ -5,7 +5,7 @@ use super::{PAGE_BYTES, Result, Site, Stripe, StripeError};
 use crate::encoding::{ChunkBytes, ChunkId, ChunkIndex, StripeId};
 use crate::label::{ObjectId, StoreIndex, StoreMask};
 use crate::set::SetId;
-use crate::store::Node;
+use crate::store::{FILL_BYTES, Node};
 use codec::{Corruption, Identity, open_object, page_sum, seal_object};
 use env::{Disk, Open};
 use parity::{Geometry, Role, Shard};
@@ -462,8 +462,12 @@ impl OpenShard {
             written = bytes.len() as u64;
             match &self.base {
                 Some((file, base)) => {
-                    let done = file.write_at(base + pages.offset(), bytes);
-                    done.map_err(StripeError::io(self.store, "writing a base"))?;
+                    let mut at = base + pages.offset();
+                    for piece in bytes.chunks(FILL_BYTES) {
+                        let done = file.write_at(at, piece);
+                        done.map_err(StripeError::io(self.store, "writing a base"))?;
+                        at += piece.len() as u64;
+                    }
                 }
                 None => self.write_parity(pages, bytes)?,
             }

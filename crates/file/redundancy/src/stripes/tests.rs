@@ -25,6 +25,8 @@ pub(crate) enum Planted {
     ForgetsToSync,
     /// Checksums are not looked at.
     BelievesEveryPage,
+    /// A stripe gets its names before its shards are durable.
+    MakesUnsynced,
     /// A part that was made anew gets its name before it is durable.
     RebuildsUnsynced,
 }
@@ -159,8 +161,15 @@ impl Rig {
         stripes: &'a Stripes,
         number: u64,
     ) -> Result<Prepared<'a>> {
-        let bases = self.data().map(|shard| (shard, base()));
-        stripes.prepare(id(number), self.layout.clone(), bases)
+        stripes.prepare([self.draft(number)])
+    }
+
+    fn draft(&self, number: u64) -> Draft {
+        Draft {
+            id: id(number),
+            layout: self.layout.clone(),
+            bases: self.data().map(|shard| (shard, base())).collect(),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use redundancy::encoding::{ChunkBytes, StripeId};
 use redundancy::label::{ObjectId, StoreIndex, StoreMask};
 use redundancy::set::SetId;
 use redundancy::store::Node;
-use redundancy::stripes::{Base, Layout, NamedBases, PAGE_BYTES, Site, Slot, Stripes};
+use redundancy::stripes::{Base, Draft, Layout, NamedBases, PAGE_BYTES, Site, Slot, Stripes};
 use std::num::NonZeroU64;
 use std::path::Path;
 use std::process::Child;
@@ -94,9 +94,14 @@ pub(crate) fn make(root: &Path, content: Vec<Vec<u8>>) {
         copies: Vec::new(),
     };
     let bases = (0..DATA).map(|shard| (Shard(shard), base.clone()));
+    let draft = Draft {
+        id: ID,
+        layout: layout(),
+        bases: bases.collect(),
+    };
     let stripes = open(root, all());
-    let prepared = stripes.prepare(ID, layout(), bases).expect("prepares");
-    prepared.activate().expect("stands");
+    let prepared = stripes.prepare([draft]).expect("prepares");
+    prepared.activate(|_| true).expect("stands");
 }
 
 /// Ends the child also when the test fails.

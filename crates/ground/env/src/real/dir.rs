@@ -16,8 +16,10 @@ use std::sync::{Arc, Mutex};
 /// Stands behind a name while [`Dir::replace`] writes its new content.
 const TEMPORARY_SUFFIX: char = '~';
 
-/// Bytes of zeros written at a time into a new file.
-const ZEROS_BYTES: usize = 1 << 20;
+/// Bytes of zeros written at a time into a new file. What is written at once stays together in the
+/// page cache, as a large folio, and ext4 looks at every block of a folio in each small write to it
+/// (`ext4_block_write_begin`).
+const ZEROS_BYTES: usize = 16 << 10;
 
 /// A directory, held by its handle: it may be renamed or unmounted from its path meanwhile.
 pub struct RealDir {
@@ -67,9 +69,9 @@ impl RealDir {
         uninterrupted(|| openat(&self.fd, name, flags, mode))
     }
 
-    fn create(&self, name: &str, length: u64) -> Result<OwnedFd> {
+    fn create(&self, name: &str, fill: impl FnOnce(&OwnedFd) -> Result<()>) -> Result<OwnedFd> {
         let file = self.open_file(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)?;
-        if let Err(error) = fill_with_zeros(&file, length) {
+        if let Err(error) = fill(&file) {
             // The name must not stay taken by a file that is too short; the first error counts.
             let _ = unlinkat(&self.fd, name, AtFlags::empty());
             return Err(error);
@@ -110,7 +112,16 @@ impl Dir for RealDir {
         let disk = match how {
             Open::Read => RealDisk::from_fd(self.open_file(name, OFlags::RDONLY)?),
             Open::Write => RealDisk::from_fd(self.open_file(name, OFlags::RDWR)?),
-            Open::Create(length) => RealDisk::from_fd(self.create(name, length)?),
+            Open::Create(length) => {
+                RealDisk::from_fd(self.create(name, |file| fill_with_zeros(file, length))?)
+            }
+            Open::Allocate(length) => {
+                let file = self.create(name, |file| match allocate(file, length)? {
+                    true => Ok(()),
+                    false => write_zeros(file, length),
+                })?;
+                RealDisk::from_fd(file)
+            }
             Open::WriteDurable => self.open_durable(name)?,
         };
         Ok(Arc::new(disk))
@@ -201,16 +212,28 @@ fn check_name(name: &str) -> Result<()> {
     if plain { Ok(()) } else { Err(Errno::INVAL) }
 }
 
+/// Whether the file system can allocate without writing; then it has.
+fn allocate(file: &OwnedFd, length: u64) -> Result<bool> {
+    if length == 0 {
+        return Ok(true);
+    }
+    match uninterrupted(|| rustix::fs::fallocate(file, FallocateFlags::empty(), 0, length)) {
+        Ok(()) => Ok(true),
+        Err(Errno::OPNOTSUPP) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Allocates and writes zeros, so that later durable writes change no metadata: an allocated but
 /// unwritten extent would be converted, through the file system's journal, by the first write.
 fn fill_with_zeros(file: &OwnedFd, length: u64) -> Result<()> {
-    if length > 0 {
-        match uninterrupted(|| rustix::fs::fallocate(file, FallocateFlags::empty(), 0, length)) {
-            // Without fallocate the zeros below allocate.
-            Ok(()) | Err(Errno::OPNOTSUPP) => {}
-            Err(error) => return Err(error),
-        }
-    }
+    // Without fallocate the zeros allocate.
+    let _ = allocate(file, length)?;
+    write_zeros(file, length)?;
+    fsync(file)
+}
+
+fn write_zeros(file: &OwnedFd, length: u64) -> Result<()> {
     let zeros = vec![0; ZEROS_BYTES];
     let mut at = 0;
     while at < length {
@@ -219,5 +242,5 @@ fn fill_with_zeros(file: &OwnedFd, length: u64) -> Result<()> {
         write_all(file, at, piece)?;
         at += count;
     }
-    fsync(file)
+    Ok(())
 }

@@ -56,7 +56,7 @@ impl SimDir {
         })
     }
 
-    fn create(&self, name: &str, bytes: u64) -> Result<Inode> {
+    fn create(&self, name: &str, bytes: u64, syncs: bool) -> Result<Inode> {
         let (mut machine, fails) = self.begin(Operation::Create, name)?;
         check_name(name)?;
         if machine.image.lookup(&self.dir, name).is_some() {
@@ -72,7 +72,9 @@ impl SimDir {
             inode,
         });
         machine.emit(Event::Length { inode, bytes });
-        machine.emit(Event::Sync { inode });
+        if syncs {
+            machine.emit(Event::Sync { inode });
+        }
         Ok(inode)
     }
 }
@@ -113,16 +115,18 @@ fn check_name(name: &str) -> Result<()> {
 
 impl Dir for SimDir {
     fn open(&self, name: &str, how: Open) -> Result<Arc<dyn Disk>> {
-        let inode = if let Open::Create(bytes) = how {
-            self.create(name, bytes)?
-        } else {
-            let (machine, fails) = self.begin(Operation::Open, name)?;
-            fails.map_or(Ok(()), Err)?;
-            let inode = self.find(&machine, name)?;
-            if how != Open::Read {
-                machine.check_writable()?;
+        let inode = match how {
+            Open::Create(bytes) => self.create(name, bytes, true)?,
+            Open::Allocate(bytes) => self.create(name, bytes, false)?,
+            Open::Read | Open::Write | Open::WriteDurable => {
+                let (machine, fails) = self.begin(Operation::Open, name)?;
+                fails.map_or(Ok(()), Err)?;
+                let inode = self.find(&machine, name)?;
+                if how != Open::Read {
+                    machine.check_writable()?;
+                }
+                inode
             }
-            inode
         };
         Ok(self.disk(name, inode, how))
     }

@@ -116,7 +116,7 @@ impl env::Dir for SystemDir {
                 }
                 Ok(self.disk(ino, true, how == Open::WriteDurable))
             }
-            Open::Create(length) => {
+            Open::Create(length) | Open::Allocate(length) => {
                 let mut state = self.store.change()?;
                 if length > state.room() {
                     return Err(Errno::NOSPC);

@@ -130,9 +130,11 @@ struct State {
     next_number: u64,
     /// The segment of the next number is being made; nobody else makes it.
     is_preparing: bool,
-    /// The segment of the next number: all of it allocated, zero, and durable with its name.
+    /// The segment of the next number: all of it allocated, reads zeros, and durable with its name.
     spare: Option<Arc<Segment>>,
     unsynced: Vec<Arc<Segment>>,
+    /// Syncs since the last segment was begun.
+    syncs: u64,
     names_unsynced: bool,
     tickets: u64,
     durable: Spot,
@@ -156,6 +158,11 @@ impl State {
 /// How many times its size a segment may get while the next is being made.
 const BEYOND: u64 = 2;
 
+/// A log that is synced less often than once in so many bytes gets segments that are allocated and
+/// not written ahead: writing zeros costs as much as all that is then written, and saves a sync
+/// the change of the file's extents.
+const BYTES_A_SYNC: u64 = 256 << 10;
+
 impl Journal {
     /// The log with these segments, all of them durable.
     pub(super) fn new(
@@ -178,6 +185,7 @@ impl Journal {
                 is_preparing: false,
                 spare: None,
                 unsynced: Vec::new(),
+                syncs: 0,
                 names_unsynced: false,
                 tickets: 0,
                 durable,
@@ -278,6 +286,7 @@ impl Journal {
         self.write_header(&segment, previous_end)?;
         state.names_unsynced |= !is_spare;
         state.next_number += 1;
+        state.syncs = 0;
         state.open = true;
         state.segments.push_back(segment.clone());
         Ok(segment)
@@ -328,37 +337,44 @@ impl Journal {
     }
 
     /// Makes the next segment ahead, once half of this one is used: a sync of a file that is
-    /// allocated and written already changes nothing but its bytes.
+    /// allocated and written already changes nothing but its bytes. Where syncs are rare it is
+    /// allocated only.
     ///
     /// # Errors
     /// The store failed, or is full: then segments grow as they are written.
     pub(super) fn prepare(&self) -> Result<()> {
         let _one = self.preparing.lock();
-        let number = {
+        let (number, is_synced) = {
             let mut state = self.state.lock();
             let half = u64::from(self.segment_bytes / 2);
-            let is_early = state.active().is_none_or(|active| active.end() < half);
-            if state.failed.is_some() || state.spare.is_some() || is_early {
+            let used = state.active().map_or(0, |active| active.end());
+            if state.failed.is_some() || state.spare.is_some() || used < half {
                 return Ok(());
             }
             state.is_preparing = true;
-            state.next_number
+            (state.next_number, state.syncs * BYTES_A_SYNC >= used)
         };
-        let made = self.make_spare(number);
+        let made = self.make_spare(number, is_synced);
         let mut state = self.state.lock();
         state.is_preparing = false;
         state.spare = Some(made.map_err(self.io("making a segment of differentials"))?);
         Ok(())
     }
 
-    fn make_spare(&self, number: u64) -> env::Result<Arc<Segment>> {
+    fn make_spare(&self, number: u64, is_synced: bool) -> env::Result<Arc<Segment>> {
         let file = name(number);
         match self.dir.remove(&file) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno),
         }
         let bytes = u64::from(self.segment_bytes);
-        let disk = self.dir.open(&file, Open::Create(bytes))?;
+        let disk = if is_synced {
+            self.dir.open(&file, Open::Create(bytes))?
+        } else {
+            let disk = self.dir.open(&file, Open::Allocate(bytes))?;
+            disk.sync()?;
+            disk
+        };
         self.dir.sync()?;
         Ok(Segment::empty(self.store, number, disk, bytes))
     }
@@ -386,6 +402,7 @@ impl Journal {
             });
             let names = std::mem::take(&mut state.names_unsynced);
             let unsynced = std::mem::take(&mut state.unsynced);
+            state.syncs += 1;
             (unsynced, names, state.tickets, durable)
         };
         let data = segments.iter().try_for_each(|segment| segment.disk.sync());

@@ -18,7 +18,7 @@ fn standing(rig: &Rig) -> Stripes {
     let (stripes, _) = rig.open(rig.stores()).expect("opens");
     rig.prepare(&stripes, 7)
         .expect("prepares")
-        .activate()
+        .activate(|_| true)
         .expect("stands");
     stripes
 }
@@ -226,7 +226,12 @@ fn layouts_that_make_no_sense_are_refused() {
         short(rig.layout.clone()),
         empty(rig.layout.clone()),
     ] {
-        let prepared = stripes.prepare(id(1), layout, []);
+        let bases = Vec::new();
+        let prepared = stripes.prepare([Draft {
+            id: id(1),
+            layout,
+            bases,
+        }]);
         assert!(matches!(prepared, Err(StripeError::Misuse(_))));
     }
     assert_eq!(

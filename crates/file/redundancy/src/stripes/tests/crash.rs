@@ -23,7 +23,7 @@ fn work(rig: &Rig, rng: &mut Rng, merges: usize, note: &dyn Fn(Event)) {
     let (stripes, _) = rig.open(rig.stores()).expect("opens");
     note(Event::Making);
     let prepared = rig.prepare(&stripes, 7).expect("prepares");
-    prepared.activate().expect("stands");
+    prepared.activate(|_| true).expect("stands");
     note(Event::Stands);
     for _ in 0..merges {
         let (next, pages) = content.change(rng);
@@ -227,6 +227,7 @@ fn planted_bugs_are_found() {
         Planted::AppliesBeforeCommit,
         Planted::AppliesAfterFirstCommit,
         Planted::ForgetsToSync,
+        Planted::MakesUnsynced,
     ];
     for plant in plants {
         let found = (1..=8).find_map(|seed| {

@@ -66,7 +66,7 @@ fn work(rig: &Rig, rng: &mut Rng, note: &dyn Fn(Event)) {
     rig.create(&content.0);
     let (stripes, _) = rig.open(rig.stores()).expect("opens");
     let prepared = rig.prepare(&stripes, 7).expect("prepares");
-    prepared.activate().expect("stands");
+    prepared.activate(|_| true).expect("stands");
     let store = StoreIndex(rng.below(u64::from(rig.layout.geometry.shards())) as u8);
     note(Event::Stands(content.clone(), store));
     let mut merge = || {
@@ -185,7 +185,7 @@ fn the_word_of_a_store_counts_for_its_own_files() {
         rig.create(&content.0);
         let (stripes, _) = rig.open(rig.stores()).expect("opens");
         let prepared = rig.prepare(&stripes, 7).expect("prepares");
-        prepared.activate().expect("stands");
+        prepared.activate(|_| true).expect("stands");
         let header = |store: u8| {
             let shards = dir(&world, "shards", StoreIndex(store));
             let disk = shards.open(&shard::name(id(7), Shard(store)), Open::Write);
@@ -218,15 +218,15 @@ fn a_store_without_the_file_has_no_part_and_too_little_is_an_error() {
     rig.create(&Content::new(&mut world.rng(), 2).0);
     let (stripes, _) = rig.open(rig.stores()).expect("opens");
     let prepared = rig.prepare(&stripes, 7).expect("prepares");
-    let stripe = prepared.activate().expect("stands");
+    let stripe = prepared.activate(|_| true).expect("stands");
     let (away, other) = (StoreIndex(0), StoreIndex(1));
     stripes.leave(away);
     let (site, _notes) = rig.site(away).expect("a site");
     let rebuilt = stripes.rebuild_parts(&site, &[id(7)], &|_| None);
     assert_eq!(rebuilt.expect("nothing failed").left, [id(7)]);
-    assert!(stripes.stands_without(&stripe, away));
+    assert!(stripes.stands_without(&stripe[0], away));
     stripes.leave(other);
-    assert!(!stripes.stands_without(&stripe, away));
+    assert!(!stripes.stands_without(&stripe[0], away));
     let node = || Some(Node(b"file".as_slice().into()));
     let rebuilt = stripes.rebuild_parts(&site, &[id(7)], &|_| node());
     let error = rebuilt.expect_err("one shard is left");

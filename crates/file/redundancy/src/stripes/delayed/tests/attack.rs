@@ -23,7 +23,7 @@ pub(super) fn scene(seed: u64, data: u8, parity: u8) -> Scene {
     rig.create(&content);
     let (stripes, delayed) = open(&rig, rig.stores()).expect("opens");
     let prepared = rig.prepare(&stripes, STRIPE).expect("prepares");
-    prepared.activate().expect("stands");
+    prepared.activate(|_| true).expect("stands");
     Scene {
         rig,
         stripes,

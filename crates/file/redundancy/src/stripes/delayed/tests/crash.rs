@@ -37,7 +37,7 @@ fn work(rig: &Rig, rng: &mut Rng, steps: usize, note: &dyn Fn(Event)) {
     note(Event::Created(content));
     let (stripes, delayed) = open(rig, rig.stores()).expect("opens");
     let prepared = rig.prepare(&stripes, STRIPE).expect("prepares");
-    prepared.activate().expect("stands");
+    prepared.activate(|_| true).expect("stands");
     note(Event::Stands);
     let mut unsynced = vec![0; data.into()];
     let mut away = None;
