@@ -59,6 +59,10 @@ pub struct Config {
     /// before they are merged into parity; 0 merges them as they come
     #[cfg_attr(feature = "cli", arg(long, value_name = "PERMILLE", default_value_t = Config::default().encode_differential_permille))]
     pub encode_differential_permille: u16,
+    /// Merges each write to encoded data into parity before it is answered, so that nothing waits in
+    /// differentials; slow, and here to compare with
+    #[cfg_attr(feature = "cli", arg(long, default_value_t = Config::default().encode_at_once))]
+    pub encode_at_once: bool,
     /// Seconds between two scrubs of what is encoded that begin by themselves (at most 315360000, ten
     /// years); 0 is none
     #[cfg_attr(feature = "cli", arg(long, value_name = "S", default_value_t = Config::default().scrub_interval_s))]
@@ -91,6 +95,7 @@ impl Default for Config {
             encode_interval_s: 3600,
             encode_chunk_kb: 512,
             encode_differential_permille: 5,
+            encode_at_once: false,
             scrub_interval_s: 30 * 86_400,
             scrub_mb_per_s: 64,
             without: Vec::new(),
@@ -255,6 +260,7 @@ impl Config {
             load_limit: percent(self.encode_load_percent)?,
             target_rate: percent(self.encode_percent).filter(|share| *share > Share::NONE)?,
             differential: Share::per_mille(self.encode_differential_permille),
+            at_once: self.encode_at_once,
             interval: Duration::from_secs(self.encode_interval_s.into()),
         })
     }

@@ -245,6 +245,45 @@ fn a_write_to_encoded_data_leaves_it_encoded_and_is_merged_later() {
     assert_eq!(code, Some(0), "{said}");
 }
 
+/// A set that had differentials goes on without them, and one that has none begins with them.
+#[test]
+fn a_write_at_once_is_in_parity_when_it_is_answered() {
+    let (mut place, mut files) = encoded_with(&["--encode-at-once"]);
+    let mut rng = env::Rng::new(9);
+    place.down();
+    place.flags[1] = "--encode-interval-s=3600".to_owned();
+    place.up();
+    let stood = stripes(&place);
+    write_some(&place, &mut files, &mut rng);
+    assert_eq!(differential_bytes(&place), 0, "{:?}", place.status());
+    assert_eq!(stripes(&place), stood, "no stripe was given up for a write");
+    reads_back(&place, &files);
+    place.signal(rustix::process::Signal::KILL);
+    assert_eq!(place.ended(), None, "killed by a signal");
+    let at_once = place.flags.pop().expect("the flag");
+    for flags in [vec![], vec![at_once]] {
+        place.flags.extend(flags);
+        place.up();
+        reads_back(&place, &files);
+        write_some(&place, &mut files, &mut rng);
+        reads_back(&place, &files);
+        outlives_any_store(&place, &files);
+        place.signal(rustix::process::Signal::KILL);
+        assert_eq!(place.ended(), None, "killed by a signal");
+    }
+    place.up();
+    reads_back(&place, &files);
+    fs::rename(place.path("c"), place.path("c.away")).expect("taken away");
+    place.until("the loss to be seen", |status| !status.redundant);
+    write_some(&place, &mut files, &mut rng);
+    reads_back(&place, &files);
+    fs::rename(place.path("c.away"), place.path("c")).expect("brought back");
+    place.until("redundancy", |status| status.redundant);
+    reads_back(&place, &files);
+    outlives_any_store(&place, &files);
+    assert_eq!(place.check().0, Some(0), "{}", place.check().1);
+}
+
 /// The base has a hole where the differentials have bytes.
 #[test]
 fn what_is_written_into_an_encoded_hole_is_data() {

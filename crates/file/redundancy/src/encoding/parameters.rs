@@ -403,9 +403,10 @@ pub struct Parameters {
     pub load_limit: Share,
     /// Most of the capacity to encode (R), before differential pages are made up for.
     pub target_rate: Share,
-    /// Most of the capacity that differential pages take before they are merged (B); 0 merges
-    /// each write at once.
+    /// Most of the capacity that differential pages take before they are merged (B).
     pub differential: Share,
+    /// Merges each write before it is answered: the naive method of \[F\] section 5.1.3.
+    pub at_once: bool,
     /// How long counts are gathered before a round.
     pub interval: Duration,
 }

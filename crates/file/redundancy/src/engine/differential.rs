@@ -54,7 +54,15 @@ impl Engine {
             return Ok(at);
         }
         self.open_copies(inode, true)?;
+        let at_once = self.options.encoding.is_some_and(|e| e.at_once);
         for _ in 0..=self.slots.len() {
+            let is_whole = self.members().count() == self.slots.len();
+            if at_once && (!is_whole || delayed.is_logged(chunk.stripe, chunk.shard)) {
+                // Without a store nothing can be merged, and after a crash a log of an earlier start
+                // would be put over what is merged now.
+                self.before_change(inode.id, at, data.len() as u64)?;
+                return Ok(at);
+            }
             match delayed.write(chunk.stripe, chunk.shard, at - chunk.offset, data) {
                 Ok(()) => {
                     self.wrote_elsewhere(inode)?;

@@ -9,7 +9,7 @@ use crate::encoded::watch::{Ready, Watched};
 use crate::encoding::{ChunkBytes, Share, StripeId};
 use crate::label::{ObjectId, StoreIndex, StoreMask};
 use crate::store::{Node, Store};
-use crate::stripes::delayed::{self, Delayed};
+use crate::stripes::delayed::{self, Delayed, Method};
 use crate::stripes::{Base, Draft, Layout, PAGE_BYTES, Site, Slot, Stripe, StripeError, Stripes};
 use env::errno::{Errno, Fault, fault};
 use mount::AllocateFlags;
@@ -222,7 +222,13 @@ impl Engine {
             pages.clamp(DIFFERENTIAL_PAGES_MIN, DIFFERENTIAL_PAGES_MAX)
         };
         let devices: BTreeSet<u64> = bare.iter().map(|(_, store)| store.device()).collect();
+        let at_once = self.options.encoding.is_some_and(|e| e.at_once);
         delayed::Options {
+            method: if at_once {
+                Method::Naive
+            } else {
+                Method::Delayed
+            },
             parallel: self.options.background && devices.len() > 1,
             ..delayed::Options::new(pages)
         }

@@ -372,6 +372,12 @@ impl Delayed {
         chunk.is_none_or(|chunk| chunk.state.read().pages.is_empty())
     }
 
+    /// Whether the logs have anything of a data shard, merged or not.
+    pub fn is_logged(&self, id: StripeId, shard: Shard) -> bool {
+        let chunk = self.chunks.read().get(&(id, shard.0)).cloned();
+        chunk.is_some_and(|chunk| chunk.state.read().written)
+    }
+
     /// Whether there are no differential pages at all.
     pub fn is_empty(&self) -> bool {
         self.pages.lock().is_empty()

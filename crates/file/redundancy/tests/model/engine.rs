@@ -48,6 +48,7 @@ fn everything() -> Parameters {
         load_limit: Share::ALL,
         target_rate: Share::ALL,
         differential: Share::NONE,
+        at_once: false,
         interval: Duration::from_secs(1),
     }
 }

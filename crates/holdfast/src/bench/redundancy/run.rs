@@ -96,6 +96,17 @@ impl<'a> Bench<'a> {
         }
     }
 
+    /// The same for further cases, with one more side and this many rounds.
+    pub(super) fn with(self, side: Side, rounds: usize) -> Bench<'a> {
+        let mut sides = self.sides;
+        sides.insert(sides.len().min(2), side);
+        Bench {
+            sides,
+            rounds,
+            ..self
+        }
+    }
+
     /// Whether a quick run was asked for.
     pub(super) fn quick(&self) -> bool {
         self.quick

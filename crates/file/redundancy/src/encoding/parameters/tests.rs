@@ -133,6 +133,7 @@ fn an_interval_of_no_length_is_refused() {
         load_limit: share(0.1),
         target_rate: share(0.9),
         differential: share(0.005),
+        at_once: false,
         interval: Duration::ZERO,
     };
     assert_eq!(parameters.validate(), Err(ParameterError::NoInterval));

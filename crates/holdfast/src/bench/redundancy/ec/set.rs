@@ -28,6 +28,8 @@ pub(super) struct Set {
     pub(super) ours: Ours,
     data: Data,
     chunk_kib: u32,
+    /// Flags of its own.
+    pub(super) extra: Vec<String>,
 }
 
 fn encoding(status: &Status) -> EncodingStatus {
@@ -55,7 +57,14 @@ impl Set {
             ours,
             data,
             chunk_kib: CHUNK_KIB,
+            extra: Vec::new(),
         })
+    }
+
+    fn restart_with(&mut self, percent: u8, chunk_kib: u32, every_s: u32) -> anyhow::Result<()> {
+        let mut flags = flags(percent, chunk_kib, every_s);
+        flags.extend(self.extra.iter().cloned());
+        self.ours.restart_with(&flags)
     }
 
     fn share(&self, status: &Status) -> f64 {
@@ -73,7 +82,7 @@ impl Set {
         if encoding(&self.ours.status()?).stripes == 0 {
             return Ok(());
         }
-        self.ours.restart_with(&flags(0, self.chunk_kib, NEVER_S))?;
+        self.restart_with(0, self.chunk_kib, NEVER_S)?;
         let none = |status: &Status| encoding(status).stripes == 0;
         self.ours.until("copies of everything", LIMIT, none)
     }
@@ -88,7 +97,7 @@ impl Set {
                 self.plain()?;
             }
             self.chunk_kib = chunk_kib;
-            self.ours.restart_with(&flags(percent, chunk_kib, 1))?;
+            self.restart_with(percent, chunk_kib, 1)?;
             let bytes = self.data.bytes() as f64;
             let mut grown = (Instant::now(), 0);
             self.ours.until("data to be encoded", LIMIT, |status| {
@@ -101,13 +110,13 @@ impl Set {
                 enough(encoded as f64 / bytes) || rests
             })?;
         }
-        self.ours.restart_with(&flags(percent, chunk_kib, NEVER_S))
+        self.restart_with(percent, chunk_kib, NEVER_S)
     }
 
     /// Encodes everything, and gives MB of data a second from the first stripe to the last.
     pub(super) fn encode_timed(&mut self, chunk_kib: u32) -> anyhow::Result<f64> {
         self.chunk_kib = chunk_kib;
-        self.ours.restart_with(&flags(100, chunk_kib, 1))?;
+        self.restart_with(100, chunk_kib, 1)?;
         let began = Instant::now();
         let mut seen: Option<(Instant, u64)> = None;
         loop {
