@@ -73,7 +73,8 @@ test:
 	@id tests >/dev/null 2>&1 || useradd --system --no-create-home tests
 	scripts/with-mount tests/posix/run-pjdfstest
 	scripts/with-mount tests/posix/run-fsx
-	UP_FLAGS='$(ENCODE_ALL)' OPERATIONS=4000 scripts/with-mount tests/posix/run-fsx
+	UP_FLAGS='$(ENCODE_ALL)' scripts/with-mount tests/posix/with-encoding tests/posix/run-pjdfstest
+	UP_FLAGS='$(ENCODE_ALL)' OPERATIONS=4000 scripts/with-mount tests/posix/with-encoding tests/posix/run-fsx
 	scripts/with-volume tests/posix/run-pjdfstest
 	scripts/with-volume tests/posix/run-fsx
 	scripts/with-volume tests/posix/semantics.py
