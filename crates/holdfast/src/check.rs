@@ -53,21 +53,46 @@ pub fn run(in_force: &InForce, runtime: &Path, json: bool) -> Outcome<Exit> {
 ///
 /// # Errors
 /// As [`run`]; no holdfast runs.
-pub fn repair(in_force: &InForce, runtime: &Path, json: bool) -> Outcome<Exit> {
+pub fn repair(in_force: &InForce, runtime: &Path, accept_loss: bool, json: bool) -> Outcome<Exit> {
     preflight::need_root(&Machine::look())?;
-    let mut bar = Bar::new("comparing");
+    let (how, doing) = if accept_loss {
+        (Comparing::AcceptLoss, "giving up")
+    } else {
+        (Comparing::Repair, "comparing")
+    };
+    let mut bar = Bar::new(doing);
     let mount = meant(in_force, runtime)?;
-    client::ask(
-        runtime,
-        &mount,
-        &Request::Check {
-            how: Comparing::Repair,
-        },
-        TIME_LIMIT,
-    )?;
+    client::ask(runtime, &mount, &Request::Check { how }, TIME_LIMIT)?;
     let report = follow(runtime, &mount, &mut bar)?;
     drop(bar);
+    if accept_loss && !json {
+        screen::print(&loss_text(&report))?;
+        return Ok(exit_of(&report));
+    }
     show(&report, json)
+}
+
+/// What was given up, for people.
+fn loss_text(report: &CheckReport) -> String {
+    if report.objects == 0 {
+        return "nothing was given up: whatever is encoded can be read\n".to_owned();
+    }
+    let mut text = format!(
+        "gave up {} of which too little was left: {} lost, and zeros from now on\n",
+        units::plural(report.objects, "stripe"),
+        match report.lost_chunks {
+            1 => "1 chunk of a file is".to_owned(),
+            chunks => format!("{} chunks of files are", units::count(chunks)),
+        }
+    );
+    list(report, &mut text);
+    more(report, &mut text);
+    if report.lost_chunks > 0 {
+        text.push_str(
+            "`find MOUNT -inum INODE` names the file, if a name is left: bring it back from your backup\n",
+        );
+    }
+    text
 }
 
 /// Holds what is encoded against its checksums, and mends it, through the running holdfast.
@@ -223,12 +248,26 @@ pub fn text(report: &CheckReport) -> String {
         units::plural(report.differences, "difference")
     );
     list(report, &mut text);
+    more(report, &mut text);
+    if report.differences > report.lost_chunks {
+        text.push_str(&advice(report));
+    }
+    if report.lost_chunks > 0 {
+        text.push_str(
+            "What cannot be read has too little left on the stores that are there: bring back those that\n\
+             are away. Where they are gone for good, `holdfast repair --accept-loss` makes zeros of it, so\n\
+             that all else gets its copies again; `find MOUNT -inum INODE` names the file\n",
+        );
+    }
+    text
+}
+
+fn more(report: &CheckReport, text: &mut String) {
     let more = report.differences.saturating_sub(report.shown.len() as u64);
     if more > 0 {
+        // Writing to a String cannot fail.
         let _ok = writeln!(text, "  and {} more", units::count(more));
     }
-    text.push_str(&advice(report));
-    text
 }
 
 fn advice(report: &CheckReport) -> String {
@@ -257,12 +296,20 @@ mod tests {
             encoded_chunks: 12,
             before: 0,
             mended: 0,
+            lost_chunks: 1,
             differences: 3,
-            shown: vec![Difference {
-                path: "/docs/a".into(),
-                stores: vec![1, 2],
-                detail: "content at 4096".to_owned(),
-            }],
+            shown: vec![
+                Difference {
+                    path: "/docs/a".into(),
+                    stores: vec![1, 2],
+                    detail: "content at 4096".to_owned(),
+                },
+                Difference {
+                    path: "inode 7, bytes 0 to 65536".into(),
+                    stores: Vec::new(),
+                    detail: "cannot be read".to_owned(),
+                },
+            ],
             foreign: 2,
             absent: vec![2],
             healing: None,
@@ -314,6 +361,23 @@ mod tests {
             ..CheckReport::default()
         };
         insta::assert_snapshot!(scrub_text(&report));
+    }
+
+    #[test]
+    fn what_was_given_up_is_named() {
+        let report = CheckReport {
+            objects: 2,
+            lost_chunks: 1,
+            differences: 1,
+            shown: vec![Difference {
+                path: "inode 7, bytes 0 to 65536".into(),
+                stores: Vec::new(),
+                detail: "lost: zeros from now on".to_owned(),
+            }],
+            ..CheckReport::default()
+        };
+        insta::assert_snapshot!(loss_text(&report));
+        insta::assert_snapshot!(loss_text(&CheckReport::default()));
     }
 
     #[test]

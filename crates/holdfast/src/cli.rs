@@ -88,6 +88,10 @@ pub enum Command {
         /// The set.
         #[command(flatten)]
         set: Box<SetArgs>,
+        /// The stores that are away will not come back: encoded data of which too little is left
+        /// becomes zeros, and all else gets its copies again
+        #[arg(long)]
+        accept_loss: bool,
         /// One JSON object in place of text
         #[arg(long)]
         json: bool,
@@ -220,7 +224,11 @@ fn execute(cli: Cli, matches: &ArgMatches) -> Outcome<Exit> {
         Command::Attach(args) => done(store::attach(&args, runtime)),
         Command::Detach(args) => done(store::detach(&args, runtime)),
         Command::Check { set, json } => check::run(&in_force(*set)?, runtime, json),
-        Command::Repair { set, json } => check::repair(&in_force(*set)?, runtime, json),
+        Command::Repair {
+            set,
+            accept_loss,
+            json,
+        } => check::repair(&in_force(*set)?, runtime, accept_loss, json),
         Command::Scrub { set, json } => check::scrub(&in_force(*set)?, runtime, json),
         Command::Config {
             action: ConfigAction::Show { set, json },

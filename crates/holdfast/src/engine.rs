@@ -48,6 +48,8 @@ pub enum Comparing {
     Repair,
     /// To hold what is encoded against its checksums, and mend it.
     Scrub,
+    /// To give up what is encoded and of which too little is left.
+    AcceptLoss,
 }
 
 /// What a comparison of all copies found.
@@ -66,6 +68,9 @@ pub struct CheckReport {
     /// Stripes that a scrub had done before it was interrupted; their damage is counted here too.
     #[serde(default)]
     pub before: u64,
+    /// Encoded chunks that cannot be read, or were given up: too little of them is left.
+    #[serde(default)]
+    pub lost_chunks: u64,
     /// Differences in all.
     pub differences: u64,
     /// The first of them, at most [`DIFFERENCES_SHOWN`].

@@ -48,6 +48,9 @@ pub struct CheckReport {
     pub mended: u64,
     /// Objects that a scrub had done before it was interrupted; their damage is counted here too.
     pub before: u64,
+    /// Encoded chunks that cannot be read, or could not and are given up: too little of their
+    /// stripes is left. They are counted as differences, too.
+    pub lost_chunks: u64,
     /// Differences in all.
     pub differences: u64,
     /// The first of them, at most [`SHOWN_MAX`].

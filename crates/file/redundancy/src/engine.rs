@@ -20,6 +20,7 @@ mod give_up;
 mod held;
 mod keeper;
 mod layer;
+mod lost;
 mod membership;
 mod nameless;
 mod names;

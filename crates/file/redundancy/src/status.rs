@@ -88,6 +88,9 @@ pub struct EncodingStatus {
     pub stripes: u64,
     /// Chunks of files in them.
     pub chunks: u64,
+    /// Chunks of them that cannot be read: too little of their stripes is left.
+    #[serde(default)]
+    pub lost_chunks: u64,
     /// Bytes of these chunks.
     pub bytes: u64,
     /// Bytes of parity that stand for their copies.

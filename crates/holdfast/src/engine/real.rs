@@ -98,6 +98,7 @@ fn report_of(report: redundancy::check::CheckReport) -> CheckReport {
         objects: report.objects,
         bytes: report.bytes,
         encoded_chunks: report.encoded_chunks,
+        lost_chunks: report.lost_chunks,
         mended: report.mended,
         before: report.before,
         differences: report.differences,
@@ -221,6 +222,7 @@ impl super::Engine for Real {
             Comparing::Check => self.engine.check(on_progress),
             Comparing::Repair => self.engine.repair(on_progress),
             Comparing::Scrub => self.engine.scrub(on_progress),
+            Comparing::AcceptLoss => self.engine.accept_loss(),
         };
         let report = report.map_err(|errno| Failure::unexpected("comparing the copies", &errno))?;
         let mut report = report_of(report);

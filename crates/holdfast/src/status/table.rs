@@ -199,6 +199,12 @@ fn encoding(encoding: &EncodingStatus) -> String {
         plural(encoding.stripes, "stripe"),
         bytes(saved)
     );
+    if encoding.lost_chunks > 0 {
+        text.push_str(&format!(
+            "\n  {} cannot be read, too little is left: `holdfast check` names them",
+            plural(encoding.lost_chunks, "chunk")
+        ));
+    }
     if let Some(shares) = &encoding.shares {
         text.push_str(&format!(
             "\n  data for each byte kept: {:.2} (by the code alone {:.2}), metadata {:.2} %",
@@ -269,6 +275,7 @@ mod tests {
             parity_bytes: 2000 << 19,
             freed_bytes: 8000 << 19,
             differential_bytes: 12 << 20,
+            lost_chunks: 3,
             ..EncodingStatus::default()
         });
         status.scrub = Some(ScrubScheduleStatus {

@@ -7,6 +7,7 @@ use redundancy::status::{Status, StoreEncodingStatus, StoreState};
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
+mod lost;
 mod replaced;
 mod scrub;
 

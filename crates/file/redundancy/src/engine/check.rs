@@ -37,6 +37,7 @@ impl Engine {
                 report.healing = self.heal(&report);
             }
         }
+        self.report_lost(&mut report);
         if !report.stopped {
             *self.last_scrub.lock() = Some(ScrubStatus {
                 finished_s: env::wall_time().seconds,

@@ -15,7 +15,7 @@ use crate::journal::dirty::{Entry, Place, regions};
 use crate::label::{ObjectId, StoreIndex, StoreMask};
 use crate::store::{Node, Store, StoreFile, fill_at};
 use crate::stripes::delayed::{Delayed, Found};
-use crate::stripes::{Base, Recovered, Stripe, StripeError, Stripes};
+use crate::stripes::{Base, PAGE_BYTES, Recovered, Stripe, StripeError, Stripes};
 use env::errno::{Errno, Fault, fault};
 use mount::AllocateFlags;
 use parity::Shard;
@@ -29,7 +29,18 @@ const RUN_BYTES: u64 = 256 << 10;
 
 /// Stripes that share syncs: about 64 MiB of copies with chunks of 512 KiB. Who writes to one of
 /// them waits for all.
-const BATCH: usize = 32;
+pub(crate) const BATCH: usize = 32;
+
+/// A chunk that nothing decodes any more, in part or whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Lost {
+    pub(crate) object: ObjectId,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Where chunks go that are lost, where that is accepted.
+type Losses<'a> = Option<&'a mut Vec<Lost>>;
 
 /// Files that are to be synced.
 type Files = HashMap<(StoreIndex, Node), Arc<dyn StoreFile>>;
@@ -120,12 +131,18 @@ impl Engine {
         let mut first = Ok(());
         for batch in ids.chunks(BATCH) {
             let _one = self.encoded.changing.lock();
-            first = first.and(self.restore_batch(batch));
+            first = first.and(self.restore_batch(batch, None));
         }
         first
     }
 
-    fn restore_batch(&self, ids: &[StripeId]) -> Result<()> {
+    /// The same, where what cannot be decoded becomes zeros and is told.
+    pub(crate) fn restore_or_lose(&self, ids: &[StripeId], lost: &mut Vec<Lost>) -> Result<()> {
+        let _one = self.encoded.changing.lock();
+        self.restore_batch(ids, Some(lost))
+    }
+
+    fn restore_batch(&self, ids: &[StripeId], mut lost: Losses<'_>) -> Result<()> {
         let Some((stripes, delayed)) = self.encoded.layers() else {
             return Ok(());
         };
@@ -136,7 +153,7 @@ impl Engine {
             let (Ok(stripe), Ok(written)) = (stripes.get(*id), delayed.close_stripe(*id)) else {
                 continue;
             };
-            match self.fill_stripe(layers, &stripe, &mut files) {
+            match self.fill_stripe(layers, &stripe, &mut files, lost.as_deref_mut()) {
                 Ok(holders) => batch.push(Filled {
                     stripe,
                     written,
@@ -192,6 +209,7 @@ impl Engine {
         layers: (&Stripes, &Delayed),
         stripe: &Stripe,
         files: &mut Files,
+        mut lost: Losses<'_>,
     ) -> Result<Vec<StoreMask>> {
         let mut holders = Vec::new();
         for (shard, slot) in stripe.layout.shards() {
@@ -199,7 +217,8 @@ impl Engine {
                 (slot.chunk(), slot.store(), stripe.base(shard))
             {
                 let of = (chunk.object, home);
-                holders.push(self.fill_copies(layers, stripe, shard, of, base, files)?);
+                let losses = lost.as_deref_mut();
+                holders.push(self.fill_copies(layers, (stripe, shard), of, base, files, losses)?);
             }
         }
         Ok(holders)
@@ -285,15 +304,25 @@ impl Engine {
     fn fill_copies(
         &self,
         layers: (&Stripes, &Delayed),
-        stripe: &Stripe,
-        shard: Shard,
+        (stripe, shard): (&Stripe, Shard),
         (object, home): (ObjectId, StoreIndex),
         base: &Base,
         files: &mut Files,
+        lost: Losses<'_>,
     ) -> Result<StoreMask> {
         let length = stripe.layout.chunk.get();
+        let all = Lost {
+            object,
+            offset: base.offset,
+            bytes: length,
+        };
         let mut holders = std::iter::once(home).chain(base.copies.iter().map(|(store, _)| *store));
         if !holders.any(|store| self.members().has(store)) {
+            if let Some(lost) = lost {
+                // Nobody has anything of the file.
+                lost.push(all);
+                return Ok(self.members());
+            }
             // Before anything is written down: a change that no member can tell of would keep the
             // stores that can from coming back.
             return Err(Errno::IO);
@@ -306,6 +335,7 @@ impl Engine {
             ..Place::default()
         })?;
         let mut held = StoreMask::only(home).and(self.members());
+        let mut is_lost = false;
         for (index, node) in &base.copies {
             let Some(bare) = self
                 .encoded
@@ -324,7 +354,8 @@ impl Engine {
                 None => bare.open(node, true),
             };
             let filled = open.and_then(|file| {
-                self.fill(layers, stripe, shard, (home, base), &*file)?;
+                let zeroes = self.fill(layers, stripe, shard, (home, base), &*file, lost.is_some());
+                is_lost |= zeroes?;
                 files.insert(key, file);
                 Ok(())
             });
@@ -336,6 +367,9 @@ impl Engine {
                 Err(errno) => return Err(errno),
             }
         }
+        if let Some(lost) = lost.filter(|_| is_lost) {
+            lost.push(all);
+        }
         // Every store with a copy is away: one of them would come back with a hole that seems to
         // be the content, and without the stripe nothing would say otherwise.
         if held.is_empty() {
@@ -345,7 +379,8 @@ impl Engine {
         }
     }
 
-    /// Writes what a chunk is into one copy.
+    /// Writes what a chunk is into one copy; with `zeroes` zeros where nothing decodes it, and
+    /// whether there were such.
     fn fill(
         &self,
         (stripes, delayed): (&Stripes, &Delayed),
@@ -353,10 +388,11 @@ impl Engine {
         shard: Shard,
         (home, base): (StoreIndex, &Base),
         file: &dyn StoreFile,
-    ) -> Result<()> {
+        zeroes: bool,
+    ) -> Result<bool> {
         let length = stripe.layout.chunk.get();
         let mut buffer = vec![0; length.min(RUN_BYTES) as usize];
-        let mut at = 0;
+        let (mut at, mut is_lost) = (0, false);
         let mut unread = |at: u64, bytes: &mut [u8]| {
             let Err(error) = stripes.read(stripe.id, shard, at, bytes) else {
                 return Ok(());
@@ -376,8 +412,22 @@ impl Engine {
             let buffer = &mut buffer[..part as usize];
             let read = delayed.read_over(stripe.id, shard, (at, &mut *buffer), &mut unread);
             if let Err(error) = read {
-                tracing::warn!(%error, "a chunk cannot be given its copies back");
-                return Err(Errno::NODATA);
+                if !zeroes {
+                    tracing::warn!(%error, "a chunk cannot be given its copies back");
+                    return Err(Errno::NODATA);
+                }
+                let mut page_at = at;
+                for page in buffer.chunks_mut(PAGE_BYTES) {
+                    let of = (page_at, &mut *page);
+                    if delayed
+                        .read_over(stripe.id, shard, of, &mut unread)
+                        .is_err()
+                    {
+                        page.fill(0);
+                        is_lost = true;
+                    }
+                    page_at += page.len() as u64;
+                }
             }
             let zeros = buffer.iter().all(|byte| *byte == 0);
             let punch = AllocateFlags::PUNCH_HOLE | AllocateFlags::KEEP_SIZE;
@@ -386,7 +436,7 @@ impl Engine {
             }
             at += part;
         }
-        Ok(())
+        Ok(is_lost)
     }
 
     fn touch_copies(

@@ -144,6 +144,7 @@ impl Engine {
         let stripes = self.encoded.stripes()?;
         let mut status = EncodingStatus {
             chunks: self.encoded.len() as u64,
+            lost_chunks: self.lost_chunks(),
             ..EncodingStatus::default()
         };
         let mut stores = OfStores::new();
