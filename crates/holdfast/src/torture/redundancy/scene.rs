@@ -346,19 +346,20 @@ impl Scene {
     /// Makes a disk's file system turn read-only, as after an error of its own, or mounts it anew.
     /// (`mount -o remount,ro` waits for files that are open for writing, and some always are.)
     pub(super) fn set_read_only(&mut self, index: usize, read_only: bool) -> Result<()> {
+        let device = &self.disks[index].device;
+        let name = device.file_name().context("a device without a name")?;
+        let alive = Path::new("/sys/fs/ext4").join(name);
         if read_only {
-            let device = &self.disks[index].device;
-            let name = device.file_name().context("a device without a name")?;
-            let trigger = Path::new("/sys/fs/ext4")
-                .join(name)
-                .join("trigger_fs_error");
+            let trigger = alive.join("trigger_fs_error");
             return fs::write(&trigger, "1").with_context(|| trigger.display().to_string());
         }
         self.unmount_disk(index)?;
-        // Files of it that are still open keep the old file system alive for a moment.
-        wait_until("the new mount of a disk", || {
-            Ok(self.mount_disk(index).is_ok())
-        })
+        // Files of it that are still open keep the old file system alive for a moment, and a mount
+        // would give that one again.
+        wait_until("the end of a file system that failed", || {
+            Ok(!alive.exists())
+        })?;
+        self.mount_disk(index)
     }
 
     /// Fills a disk to the last block, or frees it again.
