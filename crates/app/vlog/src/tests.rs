@@ -1,0 +1,5 @@
+//! Tests of the whole, on a simulated machine.
+
+mod crash;
+mod damage;
+mod model;

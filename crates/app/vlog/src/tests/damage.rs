@@ -1,0 +1,1 @@
+//! What a log says of bytes that are not what it wrote.
