@@ -275,7 +275,7 @@ pub(crate) struct RawEntry<'a> {
 }
 
 /// The records of a body.
-fn records(body: &[u8], count: u32) -> Result<Vec<RawEntry<'_>>, Corruption> {
+pub(crate) fn records(body: &[u8], count: u32) -> Result<Vec<RawEntry<'_>>, Corruption> {
     let mut found: Vec<RawEntry<'_>> = Vec::new();
     let mut rest = body;
     while !rest.is_empty() {

@@ -55,6 +55,7 @@ mod compaction;
 mod cut;
 mod error;
 mod flush;
+pub mod inspect;
 mod lane;
 mod live;
 pub mod manifest;

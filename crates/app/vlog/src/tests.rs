@@ -2,4 +2,5 @@
 
 mod crash;
 mod damage;
+mod formats;
 mod model;
