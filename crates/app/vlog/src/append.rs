@@ -48,6 +48,19 @@ impl Receipt {
     pub fn lane(self) -> u32 {
         self.lane
     }
+
+    /// Lane and number, for who keeps receipts in a form of their own.
+    pub fn to_parts(self) -> (u32, u64) {
+        (self.lane, self.chunk)
+    }
+
+    /// The receipt that [`Receipt::to_parts`] gave.
+    pub fn from_parts(lane: u32, number: u64) -> Receipt {
+        Receipt {
+            lane,
+            chunk: number,
+        }
+    }
 }
 
 /// What the changes bring to one lane.

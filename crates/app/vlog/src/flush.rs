@@ -270,6 +270,18 @@ impl Shared {
 
     /// Waits until a crash would leave what a receipt is for.
     pub(crate) fn wait_durable(&self, lane: usize, chunk: u64) -> Result<()> {
+        let newest = self
+            .lanes
+            .get(lane)
+            .map(|lane| lane.buffer.lock().last_chunk);
+        if newest.is_none_or(|newest| chunk > newest) {
+            return Err(VlogError::Option {
+                what: "the number of a receipt",
+                found: chunk,
+                min: 0,
+                max: newest.unwrap_or(0),
+            });
+        }
         let mut progress = self.progress.lock();
         while !self.is_durable_in(&progress, lane, chunk) {
             drop(progress);

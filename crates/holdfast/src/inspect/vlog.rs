@@ -49,7 +49,11 @@ mod tests {
         let path = home.path().to_str().expect("a path");
         let directory = || vec![vlog::Directory::open(path).expect("the directory")];
         vlog::Vlog::create("db", directory(), vlog::VlogId(7)).expect("a new log");
-        let options = vlog::Options::default;
+        let options = || vlog::Options {
+            // Threads would decide how many blocks there are.
+            threads: false,
+            ..vlog::Options::default()
+        };
         let (log, _) = vlog::Vlog::open_all("db", directory(), options()).expect("the log");
         let (position, _) = log.append(3, b"one", None).expect("an append");
         log.append(3, b"two", Some(position)).expect("an append");
