@@ -122,3 +122,32 @@ impl Table {
         fixed + sets.sum::<usize>()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_used_again_when_nothing_in_its_segment_is_live_and_old_positions_are_refused() {
+        let table = Table::default();
+        let one = table.add(1, None, LiveSet::all(2)).unwrap();
+        let old = Position::new(one.slot, 1);
+        assert_eq!(table.target(old).unwrap().name().segment, 1);
+        one.live.lock().kill(0);
+        one.live.lock().kill(1);
+        assert!(table.target(old).is_err());
+        table.remove(&one);
+        let two = table.add(2, None, LiveSet::all(1)).unwrap();
+        assert_eq!((two.slot, one.slot), (0, 0));
+        assert!(table.target(old).is_err(), "it has no such record");
+        assert_eq!(table.all().len(), 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "positions in it are in use")]
+    fn a_segment_with_live_records_is_not_let_go() {
+        let table = Table::default();
+        let one = table.add(1, None, LiveSet::all(1)).unwrap();
+        table.remove(&one);
+    }
+}

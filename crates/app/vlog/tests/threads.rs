@@ -148,3 +148,30 @@ fn large_records_and_large_groups_have_files_of_their_own() {
     assert_eq!(seen.into_inner(), (3 << 20) - 1 + 5);
     drop(log);
 }
+
+#[test]
+fn entries_that_come_and_go_leave_nothing_behind() {
+    let home = tempfile::tempdir().unwrap();
+    Vlog::create("db", directory(home.path()), VlogId(5)).unwrap();
+    let options = Options {
+        threads: false,
+        ..options(Sync::Never)
+    };
+    let (log, _) = Vlog::open_all("db", directory(home.path()), options).unwrap();
+    // One that stays, in the oldest segment: kills do not wait for it.
+    log.append(0, b"stays", None).unwrap();
+    let mut most = 0;
+    for round in 0..40_000u64 {
+        let (position, _) = log.append(0, &round.to_le_bytes(), None).unwrap();
+        log.kill(0, position).unwrap();
+        if round % 500 == 0 {
+            log.flush(0).unwrap();
+            while log.compact(50).unwrap().is_some() {}
+            most = most.max(log.status().bytes);
+        }
+    }
+    let status = log.status();
+    assert_eq!(status.records_live, 1);
+    assert!(status.bytes_written > 30 * most, "{most} {status:?}");
+    assert!(status.segments <= 3 && status.files <= 3, "{status:?}");
+}

@@ -44,7 +44,7 @@ pub(super) fn options(lanes: u32) -> Options {
     }
 }
 
-fn payload(key: u8, value: u32) -> Vec<u8> {
+pub(super) fn payload(key: u8, value: u32) -> Vec<u8> {
     let mut bytes = vec![key];
     bytes.extend_from_slice(&value.to_le_bytes());
     let mut rng = Rng::new(value.into());
