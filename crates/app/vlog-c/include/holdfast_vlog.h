@@ -122,12 +122,13 @@ int hvl_open(const char *name, const char *const *directories, size_t count,
 /* Makes everything durable and closes. The log is gone after every result. Null is fine. */
 int hvl_close(hvl_log *log);
 
-/* Appends a record, in place of the one at replaces if that is not null. Does no I/O unless
+/* Appends a record, in place of the one at replaces if that is not null: the record of the same entry on the
+ * same stream. (An entry of another stream that goes away with it is a kill in the same group.) Does no I/O unless
  * pending_bytes_max bytes wait. receipt may be null. */
 int hvl_append(hvl_log *log, uint32_t stream, const uint8_t *payload, size_t length,
                const hvl_position *replaces, hvl_position *position, hvl_receipt *receipt);
 
-/* The record at position is dead from now on. stream: where a later record of the same entry would go.
+/* The record at position is dead from now on. stream: that of its entry.
  * receipt may be null. */
 int hvl_kill(hvl_log *log, uint32_t stream, const hvl_position *position, hvl_receipt *receipt);
 

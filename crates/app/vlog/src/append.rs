@@ -24,12 +24,14 @@ pub enum Change<'a> {
         stream: u32,
         /// Its content.
         payload: &'a [u8],
-        /// The record that is dead from now on.
+        /// The record of the same entry, on the same stream, that is dead from now on. An entry of another
+        /// stream that goes away at the same time is a [`Change::Kill`] of the same group, on its own
+        /// stream: else a crash could keep what that stream gets later, and lose the kill.
         replaces: Option<Position>,
     },
     /// A record is dead.
     Kill {
-        /// The stream on which a later record of the same entry would be.
+        /// The stream of the entry, on which a later record of it would be.
         stream: u32,
         /// Which.
         position: Position,

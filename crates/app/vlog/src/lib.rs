@@ -20,8 +20,8 @@
 //! - positions that change while their record is live = 0
 //! - memory for tracking <= 8 1/4 bytes for each live record (6 of them the database's), and a fixed
 //!   part of a few hundred bytes for each segment
-//! - bytes that wait in memory <= [`Options::pending_bytes_max`] for each lane and thread that
-//!   appends, and one group more
+//! - bytes that wait in memory <= 2 * [`Options::pending_bytes_max`] for each lane (those being
+//!   written, those that wait), and a group for each thread that appends
 //! - retries after a failed sync = 0: the log stops
 //!
 //! # On disk

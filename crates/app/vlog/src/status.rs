@@ -6,7 +6,7 @@ use crate::shared::Shared;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A log as it is now. Counters begin with the opening.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize)]
 pub struct Status {
     /// Live records.
     pub records_live: u64,

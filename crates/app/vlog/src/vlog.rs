@@ -86,7 +86,8 @@ impl Vlog {
         Ok((log, found))
     }
 
-    /// Adds a record, in place of another if it replaces one. It does no I/O, unless
+    /// Adds a record, in place of another of the same entry and stream if it replaces one. It does no
+    /// I/O, unless
     /// [`Options::pending_bytes_max`] bytes wait already.
     ///
     /// # Errors

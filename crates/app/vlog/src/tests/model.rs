@@ -7,7 +7,7 @@ use crate::{
 };
 use env::Rng;
 use env::sim::World;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) const ID: VlogId = VlogId(0x1f);
 pub(super) const STREAMS: u32 = 5;
@@ -68,6 +68,8 @@ pub(super) struct Database {
     pub(super) log: Vlog,
     pub(super) entries: BTreeMap<(u32, u8), (Position, u32)>,
     pub(super) next_value: u32,
+    /// Entries whose record is of this opening.
+    fresh: BTreeSet<(u32, u8)>,
 }
 
 pub(super) fn create(world: &World) {
@@ -108,6 +110,7 @@ impl Database {
             log,
             entries,
             next_value: next_value.unwrap_or(1),
+            fresh: BTreeSet::new(),
         })
     }
 
@@ -176,7 +179,10 @@ impl Database {
                     payload,
                     replaces: before,
                 }),
-                (None, _, Some(position)) if moves => killed = Some((stream, position)),
+                // Of older records the log does not know the stream: they are killed on it.
+                (None, _, Some(position)) if moves && self.fresh.contains(entry) => {
+                    killed = Some((stream, position))
+                }
                 (None, _, Some(position)) => changes.push(Change::Kill { stream, position }),
                 _ => {}
             }
@@ -202,6 +208,7 @@ impl Database {
                     self.entries.remove(&entry);
                 }
                 Some(value) => {
+                    self.fresh.insert(entry);
                     self.entries
                         .insert(entry, (positions.next().unwrap(), value));
                 }
