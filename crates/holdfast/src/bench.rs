@@ -20,6 +20,7 @@ pub mod row;
 mod runs;
 mod stripes;
 mod tree;
+mod vlog;
 mod volume;
 
 /// One benchmark.
@@ -59,6 +60,12 @@ pub static BENCHES: &[Bench] = &[
         about: "64 writes as one, beside direct I/O in place; databases, beside themselves on ext4",
         options: volume::Args::augment_args,
         run: |matches| volume::run(&volume::Args::from_arg_matches(matches)?),
+    },
+    Bench {
+        name: vlog::NAME,
+        about: "The log of an in-memory database: appends, compaction, recovery, beside plain files",
+        options: vlog::Args::augment_args,
+        run: |matches| vlog::run(&vlog::Args::from_arg_matches(matches)?),
     },
 ];
 

@@ -17,6 +17,7 @@ mod object;
 mod shard;
 mod store;
 mod trace;
+mod vlog;
 mod volume;
 
 /// Bytes of a file's start that recognisers see.
@@ -79,6 +80,10 @@ pub static KINDS: &[Kind] = &[
     volume::DISK,
     volume::BLOCK,
     trace::KIND,
+    vlog::SEGMENT,
+    vlog::MANIFEST,
+    vlog::VALIDITY,
+    vlog::DIRECTORY,
     object::SEGMENT,
     object::OBJECT,
 ];

@@ -34,6 +34,18 @@ pub const VOLUME_ATTRIBUTES: u16 = 14;
 /// The header of a trace of a disk (`docs/formats/trace.md`).
 pub const TRACE: u16 = 15;
 
+/// First block of a segment file of a validity-tracked log (`docs/formats/vlog.md`).
+pub const VLOG_SEGMENT: u16 = 16;
+
+/// What belongs to a validity-tracked log (`docs/formats/vlog.md`).
+pub const VLOG_MANIFEST: u16 = 17;
+
+/// Which records of a validity-tracked log are live (`docs/formats/vlog.md`).
+pub const VLOG_VALIDITY: u16 = 18;
+
+/// Which directory of which validity-tracked log it is (`docs/formats/vlog.md`).
+pub const VLOG_DIRECTORY: u16 = 19;
+
 /// The name of a kind, for people.
 pub fn name(kind: u16) -> &'static str {
     match kind {
@@ -53,6 +65,10 @@ pub fn name(kind: u16) -> &'static str {
         VOLUME_DIRECTORY => "page of a volume's directory",
         VOLUME_ATTRIBUTES => "extended attributes on a volume",
         TRACE => "trace of a disk",
+        VLOG_SEGMENT => "segment of a validity-tracked log",
+        VLOG_MANIFEST => "manifest of a validity-tracked log",
+        VLOG_VALIDITY => "validity of a validity-tracked log",
+        VLOG_DIRECTORY => "directory of a validity-tracked log",
         _ => "unknown here",
     }
 }

@@ -1,0 +1,7 @@
+//! Tests of the whole, on a simulated machine.
+
+mod crash;
+mod damage;
+mod formats;
+mod model;
+mod threads;
