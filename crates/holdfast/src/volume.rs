@@ -23,6 +23,8 @@ mod record;
 mod replay;
 mod rescue;
 mod serve;
+#[cfg(feature = "ublk")]
+mod ublk;
 mod upkeep;
 
 /// The object that `create` makes: a block device over all of the volume.

@@ -1,4 +1,4 @@
-//! Block devices as a user has them: by NBD, as files and at loop devices. The binary, the block
+//! Block devices as a user has them: by NBD, as files, at loop devices and by ublk. The binary, the block
 //! tools of others, real mounts, and file systems on them. Needs root, /dev/fuse and loop devices.
 
 #[path = "../support/commands.rs"]
@@ -8,6 +8,8 @@ mod nbd;
 #[path = "../support/processes.rs"]
 mod processes;
 mod record;
+#[cfg(feature = "ublk")]
+mod ublk;
 
 impl processes::Serving {
     /// Ends it at once: what it had in memory is gone.
