@@ -62,7 +62,7 @@ impl Home {
 
     fn try_mount(&self) -> Result<Mount, Option<i32>> {
         let mut child = Command::new(env!("CARGO_BIN_EXE_holdfast"))
-            .env("HOLDFAST_LOG", "warn")
+            .env_remove("HOLDFAST_LOG")
             .args(["volume", "mount", &self.volume()])
             .arg(self.directory())
             .stdout(Stdio::piped())

@@ -63,7 +63,7 @@ impl Serving {
     /// Starts it and waits until it serves.
     pub(crate) fn start(words: &[&str]) -> Serving {
         let mut child = Command::new(env!("CARGO_BIN_EXE_holdfast"))
-            .env("HOLDFAST_LOG", "warn")
+            .env_remove("HOLDFAST_LOG")
             .args(words)
             .stdout(Stdio::piped())
             .spawn()
