@@ -118,12 +118,16 @@ impl Database for Place {
 
     fn work(&self, marks: &Marks) {
         let server = self.server().unwrap();
-        let mut client = self.client("bank");
-        let begun = || client.ask(REMOVALS).unwrap() != "0";
-        let mut load = Load::start(&mut self.sysbench("run"), begun);
+        // Where sysbench made its file longer on ext4, version 10.11.19 did not get a torn first page of it
+        // back from its double write on one cut of dozens, and lost the table. So there the bank is alone.
+        let load = (!self.double_write).then(|| {
+            let mut client = self.client("bank");
+            let begun = || client.ask(REMOVALS).unwrap() != "0";
+            Load::start(&mut self.sysbench("run"), begun)
+        });
         bank::work(|| self.client("bank"), marks, TRANSFERS, "");
-        assert!(load.is_at_work(), "sysbench has failed");
-        drop((load, client));
+        let failed = load.is_some_and(|mut load| !load.is_at_work());
+        assert!(!failed, "sysbench has failed");
         server.stop().unwrap();
     }
 

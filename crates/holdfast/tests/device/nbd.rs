@@ -72,7 +72,20 @@ fn what_cannot_be_a_volume_is_refused_with_advice() {
     let small = home.path("small");
     let said = ends_with(42, &["volume", "create", &small, "--file-bytes", "1M"]);
     assert!(said.contains("too few"), "{said}");
-    ends_with(2, &["volume", "create", &small, "--segment-bytes", "5"]);
+    // What was refused leaves nothing behind.
+    assert!(!std::fs::exists(&small).unwrap());
+    ends_with(40, &["volume", "create", &small, "--segment-bytes", "5"]);
+    let words = ["volume", "create", &small, "--file-bytes", "160M"];
+    for wrong in ["5", "0"] {
+        ends_with(2, &[&words[..], &["--segment-bytes", wrong]].concat());
+    }
+    let said = ends_with(2, &[&words[..], &[&small]].concat());
+    assert!(said.contains("is named twice"), "{said}");
+    for (bytes, code) in [("0", 2), ("5000", 2), ("1T", 42)] {
+        let said = ends_with(code, &[&words[..], &["--device-bytes", bytes]].concat());
+        assert!(said.contains("a block device of"), "{said}");
+    }
+    assert!(!std::fs::exists(&small).unwrap());
     ends_with(2, &["volume", "create"]);
     ends_with(2, &["volume", "create", &small, "--segment-bytes", "many"]);
     ends_with(2, &["volume", "serve", &small]);
@@ -203,6 +216,35 @@ fn patterns_of_qemu_io_hold_through_trim_zeros_and_a_kill() {
     assert!(!wrong.status.success(), "there is no object 7");
     server.stop();
     ends_with(0, &["volume", "check", &path]);
+}
+
+#[test]
+fn what_qemu_img_bench_has_written_and_flushed_is_there_after_a_kill() {
+    let home = Home::new();
+    let path = home.volume("disk", 64);
+    let socket = home.path("socket");
+    let server = serve(&path, ["--socket", &socket]);
+    // Eight at once, of three blocks that begin where no block does; the last of all is a flush.
+    let (count, bytes, step) = (200, 12_288, 100_352);
+    let load = format!(
+        "bench -f raw -t none -w --pattern=90 -d 8 --flush-interval=8 -c {count} -s {bytes} -S {step} {}",
+        server.uri(1)
+    );
+    let said = tool("qemu-img", &load.split(' ').collect::<Vec<_>>());
+    assert!(said.contains("Run completed in"), "{said}");
+    server.kill();
+    ends_with(0, &["volume", "check", &path]);
+    let server = serve(&path, ["--socket", &socket]);
+    let reads: Vec<String> = (0..count)
+        .map(|request| format!("read -P 90 {} {bytes}", request * step))
+        .chain([format!("read -P 0 {bytes} {}", step - bytes)])
+        .collect();
+    let device = server.uri(1);
+    let mut words = vec!["-f", "raw", &device];
+    words.extend(reads.iter().flat_map(|read| ["-c", read.as_str()]));
+    let verified = tool("qemu-io", &words);
+    assert!(!verified.contains("failed"), "{verified}");
+    server.stop();
 }
 
 #[test]
