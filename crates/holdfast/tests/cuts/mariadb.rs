@@ -118,8 +118,8 @@ impl Database for Place {
 
     fn work(&self, marks: &Marks) {
         let server = self.server().unwrap();
-        // Where sysbench made its file longer on ext4, version 10.11.19 did not get a torn first page of it
-        // back from its double write on one cut of dozens, and lost the table. So there the bank is alone.
+        // With sysbench on ext4 version 10.11.19 loses its table on one cut of dozens: it does not take the
+        // whole copy of a torn first page that its double write has. So there the bank is alone.
         let load = (!self.double_write).then(|| {
             let mut client = self.client("bank");
             let begun = || client.ask(REMOVALS).unwrap() != "0";
