@@ -141,22 +141,24 @@ impl Server {
             device.tgt.params = params;
             Ok(())
         };
-        // The closure is copied for each queue; channels of one kind or another are not shared.
-        let give = Arc::new(Mutex::new(give));
-        let kept = give.clone();
         let served = self.control.run_target(
             sized,
+            // Copied for each queue; the last one that ends ends the workers.
             move |queue, device| serve_queue(queue, device, &give),
             move |_| shown(),
         );
-        // Whatever became of it: the kernel is not to keep a device that nobody answers.
+        if let Err(error) = served {
+            // Queues may wait for requests that never come: this ends them, and nobody waits for it.
+            let _gone = self.control.kill_dev();
+            return Err(Failed::Driver(error));
+        }
+        // Queues have ended; the kernel is not to keep a device that nobody answers.
         let _gone = self.control.del_dev();
-        drop(kept);
         for worker in workers {
             // A panic there has been reported on its own thread.
             let _panicked = worker.join();
         }
-        served.map(drop).map_err(Failed::Driver)
+        Ok(())
     }
 
     fn params(&self) -> sys::ublk_params {
@@ -235,8 +237,7 @@ fn work(content: &dyn Content, take: &Mutex<Receiver<Job>>) {
 }
 
 /// Takes the requests of one queue until the device is stopped.
-fn serve_queue(number: u16, device: &UblkDev, give: &Mutex<Sender<Job>>) {
-    let give = give.lock().clone();
+fn serve_queue(number: u16, device: &UblkDev, give: &Sender<Job>) {
     let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
     let bell = match eventfd(0, flags) {
         Ok(bell) => Arc::new(bell),
