@@ -25,7 +25,8 @@ UP_PACKAGES    := $(BUILD_PACKAGES) fuse3
 #   mariadb-server-core mariadb-client postgresql python3
 #                                  databases on volumes; no server is started but those of tests
 #   sysbench                       load on MariaDB for the benchmark
-TEST_PACKAGES  := $(UP_PACKAGES) attr acl e2fsprogs xfsprogs btrfs-progs mount util-linux procps passwd fio jq perl libisal-dev qemu-utils libnbd-bin mariadb-server-core mariadb-client postgresql python3 sysbench
+#   libclang-dev                   libublk (feature ublk) reads the header of its driver
+TEST_PACKAGES  := $(UP_PACKAGES) attr acl e2fsprogs xfsprogs btrfs-progs mount util-linux procps passwd fio jq perl libisal-dev qemu-utils libnbd-bin mariadb-server-core mariadb-client postgresql python3 sysbench libclang-dev
 
 RELEASE  := target/release/holdfast
 export HOLDFAST := $(CURDIR)/$(RELEASE)
@@ -68,6 +69,8 @@ test:
 	cargo test --workspace --locked
 	cargo clippy --package holdfast-parity --features isal --all-targets --locked -- -D warnings
 	cargo test --package holdfast-parity --features isal --locked
+	cargo clippy --workspace --features ublk --all-targets --locked -- -D warnings
+	cargo test --workspace --features ublk --locked --lib --test device -- ublk
 	@scripts/tools pjdfstest@0.2.2 fsx@0.3.2
 	cargo build --release --locked --package holdfast
 	@id tests >/dev/null 2>&1 || useradd --system --no-create-home tests

@@ -14,21 +14,8 @@ for program in mariadbd mariadb-install-db mariadb; do
     command -v "$program" >/dev/null || { echo "$program is missing: apt install mariadb-server-core mariadb-client"; exit 1; }
 done
 
-run=$(mktemp -d)
-as_user=()
-if [ "$(id -u)" = 0 ]; then
-    as_user=(setpriv --reuid "${DATABASE_USER:-nobody}" --regid "$(id -g "${DATABASE_USER:-nobody}")" --clear-groups)
-    chown "${DATABASE_USER:-nobody}" "$run"
-fi
-server=
-stop() {
-    if [ -n "$server" ]; then
-        kill -KILL "$server" 2>/dev/null || true
-        wait "$server" || true
-    fi
-    rm -rf "$run"
-}
-trap stop EXIT
+at_once=KILL
+. "$(dirname "$(realpath "$0")")/bank.sh"
 
 # What a server on a volume needs. O_DIRECT is what 10.11 does by default.
 settings=(
@@ -44,8 +31,7 @@ settings=(
 # Made under another name first: what is at $data is complete, whenever the power goes.
 if [ ! -d "$data" ]; then
     rm -rf "$data.new"
-    mkdir "$data.new"
-    [ "$(id -u)" != 0 ] || chown "${DATABASE_USER:-nobody}" "$data.new"
+    make_directory "$data.new"
     "${as_user[@]}" mariadb-install-db --no-defaults "--datadir=$data.new" --skip-test-db \
         --auth-root-authentication-method=normal --innodb-doublewrite=OFF >"$run/log" 2>&1 ||
         { cat "$run/log"; exit 1; }
@@ -55,10 +41,7 @@ fi
 "${as_user[@]}" mariadbd "${settings[@]}" >"$run/log" 2>&1 &
 server=$!
 sql() { mariadb --no-defaults --socket="$run/socket" --user=root --batch --skip-column-names "$@"; }
-until sql -e 'SELECT 1' >/dev/null 2>&1; do
-    kill -0 "$server" 2>/dev/null || { cat "$run/log"; exit 1; }
-    sleep 0.1
-done
+until_it_answers sql -e 'SELECT 1'
 echo 'switched off:'
 sql -e "SHOW VARIABLES LIKE 'innodb_doublewrite'"
 sql -e "SHOW STATUS LIKE 'innodb_dblwr_writes'"
@@ -82,13 +65,7 @@ check() {
 }
 check
 
-# Each transfer is a transaction; what is printed after it was committed.
-for ((n = found; n < found + transfers; n++)); do
-    from=$((n * 7919 % 10000)) to=$(((n * 397 + 5003) % 10000))
-    echo "START TRANSACTION; UPDATE account SET balance = balance - 1 WHERE id = $from;
-        UPDATE account SET balance = balance + 1 WHERE id = $to;
-        INSERT INTO transfer VALUES ($n); COMMIT; SELECT 'committed', $n + 1;"
-done | sql --unbuffered bank
+statements 'START TRANSACTION' | sql --unbuffered bank
 check
 
 sql -e SHUTDOWN

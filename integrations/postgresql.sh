@@ -14,28 +14,13 @@ for program in initdb pg_ctl psql pg_amcheck; do
     command -v "$program" >/dev/null || { echo "$program is missing: apt install postgresql"; exit 1; }
 done
 
-run=$(mktemp -d)
-as_user=()
-if [ "$(id -u)" = 0 ]; then
-    as_user=(setpriv --reuid "${DATABASE_USER:-nobody}" --regid "$(id -g "${DATABASE_USER:-nobody}")" --clear-groups)
-    chown "${DATABASE_USER:-nobody}" "$run"
-fi
-cd "$run"
-server=
-stop() {
-    if [ -n "$server" ]; then
-        kill -QUIT "$server" 2>/dev/null || true
-        wait "$server" || true
-    fi
-    rm -rf "$run"
-}
-trap stop EXIT
+at_once=QUIT
+. "$(dirname "$(realpath "$0")")/bank.sh"
 
 # Made under another name first: what is at $data is complete, whenever the power goes.
 if [ ! -d "$data" ]; then
     rm -rf "$data.new"
-    mkdir -m 700 "$data.new"
-    [ "$(id -u)" != 0 ] || chown "${DATABASE_USER:-nobody}" "$data.new"
+    make_directory "$data.new"
     "${as_user[@]}" initdb --pgdata="$data.new" --username=root --auth=trust --data-checksums \
         --no-instructions >"$run/log" 2>&1 || { cat "$run/log"; exit 1; }
     mv "$data.new" "$data"
@@ -53,10 +38,7 @@ settings=(
 "${as_user[@]}" postgres -D "$data" "${settings[@]}" >"$run/log" 2>&1 &
 server=$!
 sql() { psql --no-psqlrc --host="$run" --username=root --quiet --tuples-only --no-align --set=ON_ERROR_STOP=1 "$@"; }
-until sql -d postgres -c 'SELECT 1' >/dev/null 2>&1; do
-    kill -0 "$server" 2>/dev/null || { cat "$run/log"; exit 1; }
-    sleep 0.1
-done
+until_it_answers sql -d postgres -c 'SELECT 1'
 echo 'switched off:'
 sql -d postgres -c "SELECT name, setting FROM pg_settings WHERE name = 'full_page_writes'"
 
@@ -82,13 +64,7 @@ check
 full_pages() { sql -d bank -c 'SELECT wal_fpi FROM pg_stat_wal'; }
 before=$(full_pages)
 
-# Each transfer is a transaction; what is printed after it was committed.
-for ((n = found; n < found + transfers; n++)); do
-    from=$((n * 7919 % 10000)) to=$(((n * 397 + 5003) % 10000))
-    echo "BEGIN; UPDATE account SET balance = balance - 1 WHERE id = $from;
-        UPDATE account SET balance = balance + 1 WHERE id = $to;
-        INSERT INTO transfer VALUES ($n); COMMIT; SELECT 'committed', $n + 1;"
-done | sql --field-separator=' ' -d bank
+statements BEGIN | sql --field-separator=' ' -d bank
 check
 echo "full pages in the WAL meanwhile: $(($(full_pages) - before))"
 

@@ -64,6 +64,8 @@ pub enum Exit {
     VolumeDamaged = 43,
     /// A volume has no room.
     VolumeFull = 44,
+    /// No ublk.
+    NoUblk = 45,
 }
 
 /// One row of the table: code, name as in JSON, meaning.
@@ -202,6 +204,11 @@ pub static TABLE: &[Row] = &[
         Exit::VolumeFull,
         "volume_full",
         "`volume`: it has no room for what was asked.",
+    ),
+    (
+        Exit::NoUblk,
+        "no_ublk",
+        "`volume serve --ublk`: the kernel's ublk driver is not there, or cannot be used.",
     ),
 ];
 

@@ -23,6 +23,8 @@ mod record;
 mod replay;
 mod rescue;
 mod serve;
+#[cfg(feature = "ublk")]
+mod ublk;
 mod upkeep;
 
 /// The object that `create` makes: a block device over all of the volume.
@@ -140,8 +142,13 @@ fn create(args: &CreateArgs) -> Outcome<()> {
         segment_blocks: u32::try_from(segment_blocks).unwrap_or(u32::MAX),
         ..Options::default()
     };
+    let mut made = device::Made::default();
     for path in &args.devices {
-        device::make_file(path, args.file_bytes)?;
+        made.make(path, args.file_bytes)?;
+    }
+    device::need_different(&args.devices)?;
+    for path in &args.devices {
+        device::need_no_loop(path)?;
     }
     let disks = open_disks(&args.devices, true)?;
     if !args.overwrite {
@@ -149,11 +156,15 @@ fn create(args: &CreateArgs) -> Outcome<()> {
             device::need_blank(path, disk.as_ref())?;
         }
     }
+    if let Some(bytes) = args.device_bytes {
+        device::need_room(&disks, options.segment_blocks, bytes)?;
+    }
     let id = Rng::from_kernel()
         .map(|mut rng| u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64()))
         .map_err(|errno| Failure::unexpected("random numbers", &errno))?;
     let refused = |error: VolumeError| explain(&args.devices, &error);
     let volume = Volume::overwrite(disks, VolumeId(id), options).map_err(refused)?;
+    made.keep();
     if args.directory {
         let tree = Tree::create(volume).map_err(refused)?;
         let shown = Shown::of(tree.volume());

@@ -88,6 +88,8 @@ pub mod nbd;
 pub mod superblock;
 pub mod table;
 pub mod trace;
+#[cfg(feature = "ublk")]
+pub mod ublk;
 
 mod block;
 mod corrupt;

@@ -54,7 +54,7 @@ fn a_superblock_is_laid_out_as_documented() {
     assert_eq!(table.value("segments_per_disk", payload), segments);
     assert_eq!(
         table.value("slot_blocks", payload),
-        geometry().slot_blocks.into()
+        u64::from(geometry().slot_blocks)
     );
     assert_eq!(table.value("disks", payload), 2);
 }
@@ -115,7 +115,7 @@ fn a_trace_is_laid_out_as_documented() {
     block[904..908].copy_from_slice(b"base");
     let base = [&4096_u64.to_le_bytes()[..], &block].concat();
     let sum = header.value("base_sum", payload);
-    assert_eq!(sum, codec::crc32c(&base).into());
+    assert_eq!(sum, u64::from(codec::crc32c(&base)));
 
     let frame = Table::read("log.md", "## Frame, version 1");
     let range = Table::read("trace.md", "### A range");

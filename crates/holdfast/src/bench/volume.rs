@@ -3,6 +3,7 @@
 mod database;
 mod ground;
 mod micro;
+mod nbd;
 
 use super::process;
 use super::row::Report;
@@ -12,7 +13,7 @@ use std::path::PathBuf;
 /// Name on the command line and in the rows.
 pub(super) const NAME: &str = "volume";
 
-/// 64 writes as one beside direct I/O in place, and databases beside themselves on ext4
+/// 64 writes as one beside direct I/O in place, NBD beside qemu-nbd, and databases beside themselves on ext4
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -20,6 +21,9 @@ pub(super) struct Args {
     /// Only these databases, and nothing else
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_enum)]
     databases: Vec<database::Name>,
+    /// Only the block device by NBD
+    #[arg(long, conflicts_with = "databases")]
+    nbd: bool,
     /// An SQLite with atomic writes, for Python to load (see scripts/sqlite-library)
     #[arg(long, value_name = "FILE")]
     sqlite_library: Option<PathBuf>,
@@ -29,8 +33,11 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     process::catch_stop_signals()?;
     let mut report = Report::new(args.runs.json.as_deref())?;
-    if args.databases.is_empty() {
+    if args.nbd {
+        nbd::run(args, &mut report)
+    } else if args.databases.is_empty() {
         micro::run(args, &mut report)?;
+        nbd::run(args, &mut report)?;
         database::run(args, &database::Name::ALL, &mut report)
     } else {
         database::run(args, &args.databases, &mut report)

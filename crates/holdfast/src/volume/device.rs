@@ -2,10 +2,14 @@
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::units;
+use ::volume::geometry::Geometry;
 use env::errno::Errno;
 use env::real::RealDir;
 use env::{Dir, Disk, Open};
-use std::path::Path;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Bytes at both ends of a device that have to be zeros: file systems, partition tables and RAID
 /// headers all write there.
@@ -33,11 +37,37 @@ pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "more bytes than there can be".to_owned())
 }
 
-/// Makes a file where there is nothing and a length was given.
-pub(super) fn make_file(path: &Path, bytes: Option<u64>) -> Outcome<()> {
-    let Some(bytes) = bytes.filter(|_| !path.exists()) else {
-        return Ok(());
-    };
+/// Files that were made; removed again unless they are kept.
+#[derive(Default)]
+pub(super) struct Made(Vec<PathBuf>);
+
+impl Made {
+    /// Makes a file where there is nothing and a length was given.
+    pub(super) fn make(&mut self, path: &Path, bytes: Option<u64>) -> Outcome<()> {
+        if let Some(bytes) = bytes.filter(|_| !path.exists()) {
+            make_file(path, bytes)?;
+            self.0.push(path.to_path_buf());
+        }
+        Ok(())
+    }
+
+    /// They are in use from here on.
+    pub(super) fn keep(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            if let Err(error) = std::fs::remove_file(path) {
+                tracing::warn!(path = %path.display(), %error, "a new file stays behind");
+            }
+        }
+    }
+}
+
+fn make_file(path: &Path, bytes: u64) -> Outcome<()> {
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -55,6 +85,86 @@ pub(super) fn make_file(path: &Path, bytes: Option<u64>) -> Outcome<()> {
         }
     });
     made.map_err(|errno| unusable(path, errno))
+}
+
+/// What two names have in common that mean the same file or device.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let found = std::fs::metadata(path).ok()?;
+    Some(match found.file_type().is_block_device() {
+        true => (u64::MAX, found.rdev()),
+        false => (found.dev(), found.ino()),
+    })
+}
+
+/// Refuses devices of which one is named twice.
+pub(super) fn need_different(devices: &[PathBuf]) -> Outcome<()> {
+    let mut seen = Vec::new();
+    for path in devices {
+        let identity = identity(path);
+        if identity.is_some() && seen.contains(&identity) {
+            return Err(Failure::refuse(
+                Exit::Usage,
+                format!("{} is named twice", path.display()),
+                "name each file or device of the volume once",
+            ));
+        }
+        seen.push(identity);
+    }
+    Ok(())
+}
+
+/// Refuses a file that a loop device shows, for what is on that would be written over.
+pub(super) fn need_no_loop(path: &Path) -> Outcome<()> {
+    let Some(wanted) = identity(path) else {
+        return Ok(());
+    };
+    let devices = std::fs::read_dir("/sys/block").into_iter().flatten();
+    for device in devices.flatten() {
+        let backing = std::fs::read_to_string(device.path().join("loop/backing_file"));
+        if backing.is_ok_and(|file| identity(Path::new(file.trim_end())) == Some(wanted)) {
+            let name = device.file_name();
+            let name = name.to_string_lossy();
+            return Err(Failure::refuse(
+                Exit::DeviceInUse,
+                format!("{} is shown by /dev/{name}", path.display()),
+                format!("unmount what is on it, then `losetup -d /dev/{name}`"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a block device that cannot be, or has more bytes than the volume would have room for.
+pub(super) fn need_room(disks: &[Arc<dyn Disk>], segment_blocks: u32, bytes: u64) -> Outcome<()> {
+    const BLOCK: u64 = ::volume::BLOCK_BYTES as u64;
+    if bytes == 0 || !bytes.is_multiple_of(BLOCK) {
+        return Err(Failure::refuse(
+            Exit::Usage,
+            format!("a block device of {bytes} bytes is not one or more blocks of {BLOCK}"),
+            "give --device-bytes as a multiple of 4K, or leave it out for all that fits",
+        ));
+    }
+    let lengths = disks.iter().map(|disk| disk.len());
+    let lengths = lengths.collect::<env::Result<Vec<u64>>>();
+    let lengths = lengths.map_err(|errno| Failure::unexpected("asking for a length", &errno))?;
+    let geometry = match segment_blocks {
+        0 => None,
+        blocks => Geometry::fit(&lengths, blocks),
+    };
+    // Where there is no volume of this shape, that is said when it is made.
+    let most = geometry.map_or(u64::MAX, |shape| shape.capacity_blocks() * BLOCK);
+    match bytes <= most {
+        true => Ok(()),
+        false => Err(Failure::refuse(
+            Exit::DeviceRefused,
+            format!(
+                "a block device of {} does not fit: the volume would have room for {}",
+                units::bytes(bytes),
+                units::bytes(most)
+            ),
+            "give fewer --device-bytes, leave it out for all that fits, or take larger devices",
+        )),
+    }
 }
 
 /// Refuses a device that may hold something.
@@ -126,6 +236,11 @@ pub(super) fn unusable(path: &Path, errno: Errno) -> Failure {
             Exit::DeviceRefused,
             format!("there is no room for {shown}"),
             "give fewer --file-bytes, or a place on another disk",
+        ),
+        Errno::FBIG => (
+            Exit::DeviceRefused,
+            format!("{shown} would be longer than its file system allows"),
+            "give fewer --file-bytes, or a place on another file system",
         ),
         other => (
             Exit::Failed,

@@ -15,6 +15,12 @@ use std::process::Command;
 pub struct Sector(u32);
 
 impl Sector {
+    /// The number.
+    #[cfg(feature = "ublk")]
+    pub(super) fn bytes(self) -> u32 {
+        self.0
+    }
+
     /// # Errors
     /// What is wrong with the text.
     pub(super) fn parse(text: &str) -> Result<Sector, String> {

@@ -152,8 +152,9 @@ fn unsettled(errno: Errno) -> Failure {
         what: format!("the last changes could not be made durable: {errno}"),
         safe: "what was synced is on the volume".to_owned(),
         next:
-            "look at the kernel's messages about the device, then mount it again: what is there\n\
-               after that is what was there at some moment, not before the last sync"
+            "look at the kernel's messages about the device, or make room where it is a file on a\n\
+             full file system, then mount it again: what is there after that is what was there at\n\
+             some moment, not before the last sync"
                 .to_owned(),
         exit: Exit::Failed,
     }

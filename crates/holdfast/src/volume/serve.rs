@@ -27,9 +27,18 @@ const CLIENTS_MAX: usize = 64;
 /// How often the volume is asked whether it needs cleaning while nobody waits for that.
 const UPKEEP: Duration = Duration::from_millis(200);
 
+/// Options that say where a device is served; one has to be given.
+const PLACES: &[&str] = &[
+    "socket",
+    "listen",
+    "file",
+    #[cfg(feature = "ublk")]
+    "ublk",
+];
+
 /// Arguments of `holdfast volume serve`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(group(clap::ArgGroup::new("place").required(true).args(["socket", "listen", "file"])))]
+#[command(group(clap::ArgGroup::new("place").required(true).args(PLACES)))]
 pub struct Args {
     /// The files or block devices of the volume, in order
     #[arg(required = true, value_name = "DEVICE")]
@@ -44,6 +53,11 @@ pub struct Args {
     /// An empty directory to mount on, in which the block device is the file `disk`
     #[arg(long, value_name = "DIR")]
     pub file: Option<PathBuf>,
+    /// As a block device of the kernel's ublk driver; says which. Untested: the kernel that it was built
+    /// on has no such driver
+    #[cfg(feature = "ublk")]
+    #[arg(long)]
+    pub ublk: bool,
     /// How that file is shown
     #[command(flatten)]
     pub shown: super::file::Shown,
@@ -167,6 +181,10 @@ pub(super) fn run(args: &Args) -> Outcome<()> {
             "give --file DIR too",
         ));
     }
+    #[cfg(feature = "ublk")]
+    if args.ublk {
+        super::ublk::need_driver()?;
+    }
     let volume = open(&args.devices, true)?;
     if ::volume::directory::is_tree(&volume) {
         return Err(Failure::refuse(
@@ -184,6 +202,10 @@ pub(super) fn run(args: &Args) -> Outcome<()> {
     }
     if let Some(directory) = &args.file {
         return serve_file(args, volume, directory);
+    }
+    #[cfg(feature = "ublk")]
+    if args.ublk {
+        return serve_ublk(args, volume);
     }
     let door = Door::open(args)?;
     let (wake, woken) = channel();
@@ -218,6 +240,29 @@ pub(super) fn run(args: &Args) -> Outcome<()> {
 
 /// Shows the first block device as one file.
 fn serve_file(args: &Args, volume: Volume, directory: &Path) -> Outcome<()> {
+    let files =
+        |device| super::file::serve(directory, &args.shown, vec![("disk", Box::new(device))]);
+    serve_first(args, volume, files)?;
+    screen::print(&format!(
+        "stopped: {} is unmounted, everything is on the volume\n",
+        directory.display()
+    ))
+}
+
+/// Shows the first block device as one of the kernel's.
+#[cfg(feature = "ublk")]
+fn serve_ublk(args: &Args, volume: Volume) -> Outcome<()> {
+    let shown = |device| super::ublk::serve(Arc::new(device), args.shown.sector_bytes);
+    serve_first(args, volume, shown)?;
+    screen::print("stopped: everything is on the volume\n")
+}
+
+/// Has the first block device served to its end, then makes everything durable.
+fn serve_first(
+    args: &Args,
+    volume: Volume,
+    serve: impl FnOnce(Device) -> Outcome<()>,
+) -> Outcome<()> {
     let refused = |error| explain(&args.devices, &error);
     let volume = Arc::new(volume);
     let object = volume
@@ -226,14 +271,10 @@ fn serve_file(args: &Args, volume: Volume, directory: &Path) -> Outcome<()> {
         .map_or(super::DEVICE, |first| first.0);
     let device = Device::new(volume.clone(), object).map_err(refused)?;
     let upkeep = Upkeep::start(volume.clone())?;
-    let served = super::file::serve(directory, &args.shown, vec![("disk", Box::new(device))]);
+    let served = serve(device);
     upkeep.stop();
     volume.checkpoint().map_err(refused)?;
-    served?;
-    screen::print(&format!(
-        "stopped: {} is unmounted, everything is on the volume\n",
-        directory.display()
-    ))
+    served
 }
 
 fn remove(path: &Path) {

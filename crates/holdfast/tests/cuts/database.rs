@@ -1,21 +1,57 @@
-//! A database server that works on a volume or on ext4 and is started again on what cuts may leave.
+//! A database server that works on a volume or on ext4 and is started again on what cuts may leave. It does
+//! transfers in a bank, each of which is marked when it was answered, and a benchmark of others beside them.
 
 use crate::points;
 use crate::processes::{Mounted, Serving, ends_with};
 use crate::recording::{Marks, Recording};
 use crate::shown::{Served, Shown};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use volume::directory::Tree;
 use volume::trace::Cut;
 use volume::{Options, Volume};
+
+/// How long a benchmark may take to begin.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A benchmark at work; ended when it is dropped, in the middle of what it does.
+pub(crate) struct Load(Child);
+
+impl Load {
+    /// Starts it, and waits until `begun` says that it has changed something.
+    pub(crate) fn start(command: &mut Command, mut begun: impl FnMut() -> bool) -> Load {
+        let quiet = command.stdin(Stdio::null()).stdout(Stdio::null());
+        let mut load = Load(quiet.spawn().expect("the benchmark runs"));
+        let until = Instant::now() + PATIENCE;
+        while !begun() {
+            assert!(load.is_at_work(), "the benchmark has ended: {command:?}");
+            assert!(Instant::now() < until, "it does nothing: {command:?}");
+        }
+        load
+    }
+
+    /// Whether it goes on.
+    pub(crate) fn is_at_work(&mut self) -> bool {
+        self.0.try_wait().expect("it is a child").is_none()
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        // Gone already where it failed, which has been noticed.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 /// A server, and where its data is.
 pub(crate) trait Database: Sized {
     /// Data below a directory. `twice` says whether it writes pages a second time, against tearing.
     fn new(directory: &str, recording: &Recording, twice: bool) -> Self;
-    /// Makes a bank.
+    /// Makes a bank, and the tables of a benchmark.
     fn set_up(&self);
-    /// Moves money in it, and marks what was committed.
+    /// Moves money in it while the benchmark runs, and marks what was committed.
     fn work(&self, marks: &Marks);
     /// Looks at the pages as they lie, where that can be done without the server.
     fn pages(&self) -> Result<(), String> {

@@ -3,7 +3,11 @@
 //!
 //! `HOLDFAST_CUTS` is the number of cuts of each test, in place of a number that takes a minute.
 
+#[path = "../support/accounts.rs"]
+mod accounts;
 mod bank;
+#[path = "../support/commands.rs"]
+mod commands;
 mod database;
 mod files;
 mod mariadb;

@@ -1,7 +1,7 @@
-//! MariaDB without its double write: on a volume every page is whole after every cut; on ext4 the same
-//! cuts tear pages.
+//! MariaDB without its double write, under sysbench: on a volume every page is whole after every cut; on
+//! ext4 the same cuts tear pages.
 
-use crate::database::{self, Database};
+use crate::database::{self, Database, Load};
 use crate::recording::{Marks, Recording};
 use crate::servers::{Client, Server, User, files, finish};
 use crate::{bank, points};
@@ -10,6 +10,13 @@ use std::path::Path;
 use std::process::Command;
 
 const TRANSFERS: i64 = 120;
+
+/// Rows of sysbench's table. Its transactions update rows, and remove one and put it back.
+const ROWS: i64 = 5000;
+
+/// What only sysbench does in this server.
+const REMOVALS: &str = "SELECT variable_value FROM information_schema.global_status
+    WHERE variable_name = 'Com_delete';";
 
 /// A server's data and its socket.
 struct Place {
@@ -40,6 +47,16 @@ impl Place {
             "--skip-log-bin",
         ]);
         Server::start(&mut command, "ready for connections", Signal::TERM)
+    }
+
+    fn sysbench(&self, what: &str) -> Command {
+        let mut command = Command::new("sysbench");
+        command.args(["oltp_write_only", "--db-driver=mysql", "--mysql-user=root"]);
+        command.args(["--mysql-db=bank", "--threads=2", "--time=0", "--tables=1"]);
+        command.arg(format!("--table-size={ROWS}"));
+        command.arg(format!("--mysql-socket={}", self.socket));
+        command.arg(what);
+        command
     }
 
     fn client(&self, database: &str) -> Client {
@@ -76,6 +93,7 @@ impl Database for Place {
         let filled = client.ask(&(bank::set_up() + "SELECT 2;"));
         assert_eq!(filled, Ok("2".to_owned()));
         drop(client);
+        finish(&mut self.sysbench("prepare")).unwrap();
         server.stop().unwrap();
     }
 
@@ -100,7 +118,16 @@ impl Database for Place {
 
     fn work(&self, marks: &Marks) {
         let server = self.server().unwrap();
+        // With sysbench on ext4 version 10.11.19 loses its table on one cut of dozens: it does not take the
+        // whole copy of a torn first page that its double write has. So there the bank is alone.
+        let load = (!self.double_write).then(|| {
+            let mut client = self.client("bank");
+            let begun = || client.ask(REMOVALS).unwrap() != "0";
+            Load::start(&mut self.sysbench("run"), begun)
+        });
         bank::work(|| self.client("bank"), marks, TRANSFERS, "");
+        let failed = load.is_some_and(|mut load| !load.is_at_work());
+        assert!(!failed, "sysbench has failed");
         server.stop().unwrap();
     }
 
@@ -109,7 +136,11 @@ impl Database for Place {
         let server = self.server()?;
         let mut client = self.client("bank");
         bank::problem(&mut client, done)?;
-        for table in ["account", "transfer"] {
+        let rows = client.ask("SELECT count(*) FROM sbtest1;")?;
+        if rows != ROWS.to_string() {
+            return Err(format!("{rows} rows of sysbench's {ROWS}"));
+        }
+        for table in ["account", "transfer", "sbtest1"] {
             let checked = client.ask(&format!("CHECK TABLE {table} EXTENDED;"))?;
             if !checked.ends_with("status\tOK") {
                 return Err(checked);
@@ -123,7 +154,7 @@ impl Database for Place {
 
 #[test]
 fn every_page_is_whole_on_a_volume_without_double_write() {
-    database::is_whole_on_a_volume::<Place>(40);
+    database::is_whole_on_a_volume::<Place>(30);
 }
 
 #[test]

@@ -69,6 +69,20 @@ fn the_file_is_the_device_also_after_a_start() {
 }
 
 #[test]
+fn a_file_below_a_loop_device_does_not_become_a_volume() {
+    let home = Home::new();
+    let (image, point) = (home.path("image"), home.directory("point"));
+    File::create(&image).unwrap().set_len(160 << 20).unwrap();
+    tool("mkfs.ext4", &["-q", &image]);
+    let mounted = Mounted::new(&["-o", "loop", &image], &point);
+    fs::write(mounted.at("file"), "x").unwrap();
+    let said = ends_with(41, &["volume", "create", &image, "--overwrite"]);
+    assert!(said.contains("is shown by /dev/loop"), "{said}");
+    mounted.unmount();
+    tool("e2fsck", &["-fn", &image]);
+}
+
+#[test]
 fn what_cannot_be_shown_is_refused() {
     let home = Home::new();
     let volume = volume(&home, 64);

@@ -1,33 +1,21 @@
 //! `holdfast volume mount` as a user has it: the binary, a real mount, and programs on it. Needs
 //! root and /dev/fuse.
 
+#[path = "../support/accounts.rs"]
+mod accounts;
 mod atomic;
+#[path = "../support/commands.rs"]
+mod commands;
 mod databases;
 mod lives;
 mod sqlite;
 
+pub(crate) use commands::ends_with;
+use commands::tool;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-
-pub(crate) fn holdfast(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_holdfast"))
-        .env("HOLDFAST_LOG", "warn")
-        .args(words)
-        .output()
-        .expect("holdfast runs")
-}
-
-/// Runs it, wants this exit code, and gives back what it said.
-pub(crate) fn ends_with(code: i32, words: &[&str]) -> String {
-    let output = holdfast(words);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    let all = printed + &said;
-    assert_eq!(output.status.code(), Some(code), "{words:?}: {all}");
-    all
-}
 
 /// A volume in a file, and a directory to mount it on.
 pub(crate) struct Home {
@@ -74,7 +62,7 @@ impl Home {
 
     fn try_mount(&self) -> Result<Mount, Option<i32>> {
         let mut child = Command::new(env!("CARGO_BIN_EXE_holdfast"))
-            .env("HOLDFAST_LOG", "warn")
+            .env_remove("HOLDFAST_LOG")
             .args(["volume", "mount", &self.volume()])
             .arg(self.directory())
             .stdout(Stdio::piped())
@@ -133,9 +121,7 @@ impl Mount {
 
     /// As a service manager does.
     pub(crate) fn stop(mut self) {
-        let pid = self.child.id().to_string();
-        let asked = Command::new("kill").args(["-TERM", &pid]).status();
-        assert!(asked.expect("kill runs").success());
+        tool("kill", &["-TERM", &self.child.id().to_string()]);
         let ended = self.child.wait().expect("it ends");
         assert_eq!(ended.code(), Some(0));
     }

@@ -1,59 +1,12 @@
 //! SQLite with its atomic writes: no journal, and nothing half done after a kill.
 
 use crate::Home;
-use rusqlite::Connection;
+use crate::accounts::{self, ATOMIC, open, set_up, transfer};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-
-const ACCOUNTS: i64 = 2000;
-const BALANCE: i64 = 1000;
-
-fn open(path: &Path) -> Connection {
-    let connection = Connection::open(path).unwrap();
-    let mode: String = connection
-        .query_row("PRAGMA journal_mode = DELETE", [], |row| row.get(0))
-        .unwrap();
-    assert_eq!(mode, "delete");
-    connection
-        .execute_batch("PRAGMA synchronous = FULL; PRAGMA cache_size = -64000")
-        .unwrap();
-    connection
-}
-
-fn set_up(path: &Path) -> Connection {
-    let mut connection = open(path);
-    connection
-        .execute_batch(
-            "CREATE TABLE account (id INTEGER PRIMARY KEY, balance INTEGER, padding TEXT);
-             CREATE TABLE transfer (id INTEGER PRIMARY KEY, amount INTEGER)",
-        )
-        .unwrap();
-    let transaction = connection.transaction().unwrap();
-    for id in 0..ACCOUNTS {
-        let values = (id, BALANCE, "x".repeat(200));
-        transaction
-            .execute("INSERT INTO account VALUES (?, ?, ?)", values)
-            .unwrap();
-    }
-    transaction.commit().unwrap();
-    connection
-}
-
-/// Moves an amount between accounts that are on different pages.
-fn transfer(connection: &mut Connection, number: i64) -> rusqlite::Result<()> {
-    let transaction = connection.transaction()?;
-    for step in 0..5 {
-        let account = (number * 7919 + step * 397) % ACCOUNTS;
-        let sum = if step == 4 { -4 } else { 1 };
-        let change = "UPDATE account SET balance = balance + ? WHERE id = ?";
-        transaction.execute(change, (sum, account))?;
-    }
-    transaction.execute("INSERT INTO transfer VALUES (?, 4)", [number])?;
-    transaction.commit()
-}
 
 /// The number that a new file gets: one more than the last that anybody has made.
 fn next_inode(directory: &Path) -> u64 {
@@ -128,30 +81,15 @@ fn after_a_kill_in_the_middle_of_transactions_the_bank_has_its_money() {
     for round in 0..6_i64 {
         let mount = home.mount();
         let bank = mount.at("bank");
-        let mut connection = open(&bank);
-        let verdict: String = connection
-            .query_row("PRAGMA integrity_check", [], |row| row.get(0))
-            .unwrap();
-        assert_eq!(verdict, "ok", "round {round}");
-        let sum: i64 = connection
-            .query_row("SELECT sum(balance) FROM account", [], |row| row.get(0))
-            .unwrap();
-        assert_eq!(sum, ACCOUNTS * BALANCE, "round {round}");
-        let found: i64 = connection
-            .query_row("SELECT count(*) FROM transfer", [], |row| row.get(0))
-            .unwrap();
-        // All that were answered, and at most the one that was not.
-        assert!(
-            found == next || found == next + 1,
-            "round {round}: {found} of {next}"
-        );
+        let found = accounts::look(&bank, ATOMIC, next);
+        let found = found.unwrap_or_else(|problem| panic!("round {round}: {problem}"));
         assert!(!mount.at("bank-journal").exists());
         next = found;
         if round == 5 {
-            drop(connection);
             mount.stop();
             break;
         }
+        let mut connection = open(&bank, ATOMIC).unwrap();
         let progress = Arc::new(Progress::default());
         progress.committed.store(next, Ordering::SeqCst);
         let shared = progress.clone();

@@ -1,5 +1,6 @@
-//! The binary and the tools of others, started and ended.
+//! Processes of ours that serve, and what is mounted.
 
+pub(crate) use crate::commands::{ends_with, tool};
 use rustix::mount::UnmountFlags;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -11,32 +12,6 @@ const MEMORY_BYTES_LEAST: u64 = 4 << 30;
 
 /// How long something may take that takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Runs it, wants this exit code, and gives back what it said.
-pub(crate) fn ends_with(code: i32, words: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_holdfast"))
-        .env("HOLDFAST_LOG", "warn")
-        .args(words)
-        .output()
-        .expect("holdfast runs");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    let all = printed + &said;
-    assert_eq!(output.status.code(), Some(code), "{words:?}: {all}");
-    all
-}
-
-/// A tool of others, which has to succeed; what it printed.
-pub(crate) fn tool(name: &str, words: &[&str]) -> String {
-    let output = Command::new(name)
-        .args(words)
-        .output()
-        .unwrap_or_else(|error| panic!("{name} (make test installs it): {error}"));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{name} {words:?}: {printed}{said}");
-    printed + &said
-}
 
 /// A place for files and mounts.
 pub(crate) struct Home(tempfile::TempDir);
@@ -88,7 +63,7 @@ impl Serving {
     /// Starts it and waits until it serves.
     pub(crate) fn start(words: &[&str]) -> Serving {
         let mut child = Command::new(env!("CARGO_BIN_EXE_holdfast"))
-            .env("HOLDFAST_LOG", "warn")
+            .env_remove("HOLDFAST_LOG")
             .args(words)
             .stdout(Stdio::piped())
             .spawn()
@@ -143,8 +118,12 @@ impl Serving {
         self.wait();
     }
 
+    /// The mount that it serves; a device of the kernel's is on none.
     fn directory(&self) -> Option<PathBuf> {
-        Path::new(&self.file).parent().map(Path::to_path_buf)
+        let parent = Path::new(&self.file).parent();
+        parent
+            .filter(|parent| *parent != Path::new("/dev"))
+            .map(Path::to_path_buf)
     }
 }
 

@@ -31,7 +31,8 @@ struct Last {
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     blocks: VecDeque<Last>,
-    /// A planted bug: no.
+    /// Whether blocks of objects that are removed or resized are forgotten; that they are not is the bug that
+    /// a test plants.
     #[cfg(test)]
     pub(super) forgets: bool,
 }

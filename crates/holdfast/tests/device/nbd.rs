@@ -1,56 +1,10 @@
-//! `holdfast volume` as a user has it: the binary, files, and the block tools of others.
+//! `holdfast volume` and its block devices by NBD.
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-
-fn holdfast() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
-    command.env("HOLDFAST_LOG", "warn");
-    command
-}
-
-fn run(words: &[&str]) -> Output {
-    holdfast().args(words).output().expect("holdfast runs")
-}
-
-/// Runs it, and wants this exit code.
-fn ends_with(code: i32, words: &[&str]) -> String {
-    let output = run(words);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(
-        output.status.code(),
-        Some(code),
-        "{words:?}: {printed}{said}"
-    );
-    printed + &said
-}
-
-/// A tool of others, which has to succeed; what it printed.
-fn tool(name: &str, words: &[&str]) -> String {
-    let output = Command::new(name)
-        .args(words)
-        .output()
-        .unwrap_or_else(|error| panic!("{name} (make test installs it): {error}"));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{name} {words:?}: {printed}{said}");
-    printed + &said
-}
-
-struct Home(tempfile::TempDir);
+use crate::processes::{Home, Serving, ends_with, tool};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 impl Home {
-    fn new() -> Home {
-        Home(tempfile::tempdir().expect("a temporary directory"))
-    }
-
-    fn path(&self, name: &str) -> String {
-        let path: PathBuf = self.0.path().join(name);
-        path.to_str().expect("a UTF-8 path").to_owned()
-    }
-
     /// A new volume of this many MiB.
     fn volume(&self, name: &str, mib: u64) -> String {
         let path = self.path(name);
@@ -61,58 +15,18 @@ impl Home {
     }
 }
 
-/// A server, killed when it is dropped.
-struct Server {
-    child: Child,
-    uri: String,
+/// Serves a volume at a place.
+fn serve(volume: &str, place: [&str; 2]) -> Serving {
+    Serving::start(&[&["volume", "serve", volume][..], &place].concat())
 }
 
-impl Server {
-    fn start(words: &[&str]) -> Server {
-        let mut child = holdfast()
-            .args(["volume", "serve"])
-            .args(words)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("holdfast runs");
-        let out = child.stdout.take().expect("a pipe");
-        let mut line = String::new();
-        // It says where it serves once it does, or ends.
-        BufReader::new(out).read_line(&mut line).expect("a line");
-        let uri = line.trim().strip_prefix("serving ");
-        let uri = uri.unwrap_or_else(|| panic!("it does not serve: {line}"));
-        Server {
-            uri: uri.to_owned(),
-            child,
-        }
-    }
-
-    /// The device of this object.
-    fn device(&self, object: u64) -> String {
-        match self.uri.split_once("?") {
+impl Serving {
+    /// Where clients find the block device of this object.
+    fn uri(&self, object: u64) -> String {
+        match self.file.split_once("?") {
             Some((head, socket)) => format!("{head}{object}?{socket}"),
-            None => format!("{}/{object}", self.uri),
+            None => format!("{}/{object}", self.file),
         }
-    }
-
-    fn kill(mut self) {
-        self.child.kill().expect("it can be killed");
-        self.child.wait().expect("it ends");
-    }
-
-    /// Ends it as a service manager does.
-    fn stop(mut self) {
-        tool("kill", &["-TERM", &self.child.id().to_string()]);
-        let ended = self.child.wait().expect("it ends");
-        assert_eq!(ended.code(), Some(0));
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Gone already where it was stopped.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -158,7 +72,20 @@ fn what_cannot_be_a_volume_is_refused_with_advice() {
     let small = home.path("small");
     let said = ends_with(42, &["volume", "create", &small, "--file-bytes", "1M"]);
     assert!(said.contains("too few"), "{said}");
-    ends_with(2, &["volume", "create", &small, "--segment-bytes", "5"]);
+    // What was refused leaves nothing behind.
+    assert!(!std::fs::exists(&small).unwrap());
+    ends_with(40, &["volume", "create", &small, "--segment-bytes", "5"]);
+    let words = ["volume", "create", &small, "--file-bytes", "160M"];
+    for wrong in ["5", "0"] {
+        ends_with(2, &[&words[..], &["--segment-bytes", wrong]].concat());
+    }
+    let said = ends_with(2, &[&words[..], &[&small]].concat());
+    assert!(said.contains("is named twice"), "{said}");
+    for (bytes, code) in [("0", 2), ("5000", 2), ("1T", 42)] {
+        let said = ends_with(code, &[&words[..], &["--device-bytes", bytes]].concat());
+        assert!(said.contains("a block device of"), "{said}");
+    }
+    assert!(!std::fs::exists(&small).unwrap());
     ends_with(2, &["volume", "create"]);
     ends_with(2, &["volume", "create", &small, "--segment-bytes", "many"]);
     ends_with(2, &["volume", "serve", &small]);
@@ -199,10 +126,10 @@ fn an_image_goes_in_and_comes_out_the_same_by_both_kinds_of_socket() {
     random_file(&image, 8 << 10);
     let socket = home.path("socket");
     for place in [["--socket", socket.as_str()], ["--listen", "127.0.0.1:0"]] {
-        let server = Server::start(&[&[path.as_str()][..], &place].concat());
+        let server = serve(&path, place);
         // Somebody else may not have it meanwhile.
         ends_with(41, &["volume", "check", &path]);
-        let device = server.device(1);
+        let device = server.uri(1);
         tool("nbdcopy", &["--connections=4", "--flush", &image, &device]);
         tool("nbdcopy", &["--connections=4", &device, &back]);
         let (put, got) = (
@@ -223,7 +150,7 @@ fn an_image_goes_in_and_comes_out_the_same_by_both_kinds_of_socket() {
         assert!(info.contains("can_multi_conn: true"), "{info}");
         let map = tool("nbdinfo", &["--map", &device]);
         assert!(map.contains("data") && map.contains("hole"), "{map}");
-        let listed = tool("nbdinfo", &["--list", &server.uri]);
+        let listed = tool("nbdinfo", &["--list", &server.file]);
         assert!(listed.contains("export=\"1\""), "{listed}");
         server.stop();
         ends_with(0, &["volume", "check", &path]);
@@ -235,7 +162,7 @@ fn patterns_of_qemu_io_hold_through_trim_zeros_and_a_kill() {
     let home = Home::new();
     let path = home.volume("disk", 64);
     let socket = home.path("socket");
-    let server = Server::start(&[&path, "--socket", &socket]);
+    let server = serve(&path, ["--socket", &socket]);
     let io = |device: &str, commands: &[&str]| {
         let mut words = vec!["-f", "raw", device];
         for command in commands {
@@ -243,7 +170,7 @@ fn patterns_of_qemu_io_hold_through_trim_zeros_and_a_kill() {
         }
         tool("qemu-io", &words)
     };
-    let device = server.device(1);
+    let device = server.uri(1);
     io(
         &device,
         &[
@@ -276,14 +203,14 @@ fn patterns_of_qemu_io_hold_through_trim_zeros_and_a_kill() {
     );
     server.kill();
     // The dead one's socket is in the way, and its writes are there.
-    let server = Server::start(&[&path, "--socket", &socket]);
-    let verified = io(&server.device(1), &expected);
+    let server = serve(&path, ["--socket", &socket]);
+    let verified = io(&server.uri(1), &expected);
     assert!(
         !verified.contains("Pattern verification failed"),
         "{verified}"
     );
     let wrong = Command::new("qemu-io")
-        .args(["-f", "raw", &server.device(7), "-c", "read 0 512"])
+        .args(["-f", "raw", &server.uri(7), "-c", "read 0 512"])
         .output()
         .expect("qemu-io runs");
     assert!(!wrong.status.success(), "there is no object 7");
@@ -292,13 +219,41 @@ fn patterns_of_qemu_io_hold_through_trim_zeros_and_a_kill() {
 }
 
 #[test]
+fn what_qemu_img_bench_has_written_and_flushed_is_there_after_a_kill() {
+    let home = Home::new();
+    let path = home.volume("disk", 64);
+    let socket = home.path("socket");
+    let server = serve(&path, ["--socket", &socket]);
+    // Eight at once, of three blocks that begin where no block does; the last of all is a flush.
+    let (count, bytes, step) = (200, 12_288, 100_352);
+    let load = format!(
+        "bench -f raw -t none -w --pattern=90 -d 8 --flush-interval=8 -c {count} -s {bytes} -S {step} {}",
+        server.uri(1)
+    );
+    let said = tool("qemu-img", &load.split(' ').collect::<Vec<_>>());
+    assert!(said.contains("Run completed in"), "{said}");
+    server.kill();
+    ends_with(0, &["volume", "check", &path]);
+    let server = serve(&path, ["--socket", &socket]);
+    let reads: Vec<String> = (0..count)
+        .map(|request| format!("read -P 90 {} {bytes}", request * step))
+        .chain([format!("read -P 0 {bytes} {}", step - bytes)])
+        .collect();
+    let device = server.uri(1);
+    let mut words = vec!["-f", "raw", &device];
+    words.extend(reads.iter().flat_map(|read| ["-c", read.as_str()]));
+    let verified = tool("qemu-io", &words);
+    assert!(!verified.contains("failed"), "{verified}");
+    server.stop();
+}
+
+#[test]
 fn a_file_system_image_is_sound_after_its_server_was_killed_while_it_was_copied() {
     let home = Home::new();
     let path = home.volume("disk", 96);
     let socket = home.path("socket");
     let (image, back) = (home.path("image"), home.path("back"));
-    let tree = home.path("tree");
-    std::fs::create_dir(&tree).expect("a new directory");
+    let tree = home.directory("tree");
     for number in 0..40 {
         random_file(&format!("{tree}/{number}"), 100);
     }
@@ -306,7 +261,7 @@ fn a_file_system_image_is_sound_after_its_server_was_killed_while_it_was_copied(
         .and_then(|file| file.set_len(32 << 20))
         .expect("a new file");
     tool("mke2fs", &["-q", "-t", "ext4", "-d", &tree, &image]);
-    let server = Server::start(&[&path, "--socket", &socket]);
+    let server = serve(&path, ["--socket", &socket]);
     tool(
         "qemu-img",
         &[
@@ -317,7 +272,7 @@ fn a_file_system_image_is_sound_after_its_server_was_killed_while_it_was_copied(
             "-O",
             "raw",
             &image,
-            &server.device(1),
+            &server.uri(1),
         ],
     );
     // Another copy is under way when it dies: of the same content, so all states are one.
@@ -330,7 +285,7 @@ fn a_file_system_image_is_sound_after_its_server_was_killed_while_it_was_copied(
             "-O",
             "raw",
             &image,
-            &server.device(1),
+            &server.uri(1),
         ])
         .stderr(Stdio::null())
         .spawn()
@@ -338,8 +293,8 @@ fn a_file_system_image_is_sound_after_its_server_was_killed_while_it_was_copied(
     server.kill();
     copy.wait().expect("it ends");
     ends_with(0, &["volume", "check", &path]);
-    let server = Server::start(&[&path, "--socket", &socket]);
-    tool("nbdcopy", &[&server.device(1), &back]);
+    let server = serve(&path, ["--socket", &socket]);
+    tool("nbdcopy", &[&server.uri(1), &back]);
     server.stop();
     let bytes = std::fs::read(&back).expect("the copy");
     std::fs::write(&back, &bytes[..32 << 20]).expect("written");
@@ -358,7 +313,7 @@ fn a_volume_with_a_damaged_log_goes_back_to_before_the_damage_when_that_is_asked
     let said = ends_with(0, &rescue);
     assert!(said.contains("nothing is to be given up"), "{said}");
     let socket = home.path("socket");
-    let server = Server::start(&[&path, "--socket", &socket]);
+    let server = serve(&path, ["--socket", &socket]);
     let io = |device: &str, commands: &[String]| {
         let commands = commands.iter().flat_map(|command| ["-c", command.as_str()]);
         let words: Vec<&str> = ["-f", "raw", device].into_iter().chain(commands).collect();
@@ -368,7 +323,7 @@ fn a_volume_with_a_damaged_log_goes_back_to_before_the_damage_when_that_is_asked
         let write = format!("write -P {value} {}k 4k", value * 4);
         [write, "flush".to_owned()]
     });
-    io(&server.device(1), &writes.collect::<Vec<_>>());
+    io(&server.uri(1), &writes.collect::<Vec<_>>());
     server.kill();
     // The header of the flight with the fourth write is the block before its content.
     let mut bytes = std::fs::read(&path).unwrap();
@@ -389,12 +344,12 @@ fn a_volume_with_a_damaged_log_goes_back_to_before_the_damage_when_that_is_asked
         (&true.into(), &true.into())
     );
     ends_with(0, &["volume", "check", &path]);
-    let server = Server::start(&[&path, "--socket", &socket]);
+    let server = serve(&path, ["--socket", &socket]);
     let reads = (1..=6).map(|value| {
         let found = if value < 4 { value } else { 0 };
         format!("read -P {found} {}k 4k", value * 4)
     });
-    let verified = io(&server.device(1), &reads.collect::<Vec<_>>());
+    let verified = io(&server.uri(1), &reads.collect::<Vec<_>>());
     assert!(
         !verified.contains("Pattern verification failed"),
         "{verified}"
