@@ -163,6 +163,7 @@ impl Pass<'_> {
         tracing::debug!(
             id = id.0,
             store = self.target.0.0,
+            place = ?self.dirty.places.get(&id),
             "an object is not found by its place"
         );
         for (entry, mask) in self.dirty.entries.iter().filter(|(e, _)| e.object() == id) {
