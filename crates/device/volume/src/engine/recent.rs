@@ -78,8 +78,11 @@ impl Recent {
                     self.forget(object, 0..u64::MAX);
                     last.retain(|(of, ..)| *of != object);
                 }
-                // Only of the cleaner.
-                Entry::Move { .. } | Entry::Lost { .. } => {}
+                // Only of the cleaner, or of flights.
+                Entry::Move { .. }
+                | Entry::Lost { .. }
+                | Entry::Pack { .. }
+                | Entry::Repack { .. } => {}
             }
         }
         if small {
@@ -123,7 +126,8 @@ impl Recent {
             return group;
         }
         let mut kept = Group::default();
-        let mut blocks = group.data.into_iter().zip(group.content_sums);
+        let squeezed = (group.squeezed.into_iter()).chain(std::iter::repeat(None));
+        let mut blocks = group.data.into_iter().zip(group.content_sums).zip(squeezed);
         for entry in &group.entries {
             let Entry::Write {
                 object,
@@ -134,13 +138,13 @@ impl Recent {
                 kept.entries.push(*entry);
                 continue;
             };
-            for (at, (content, sum)) in (0..count).zip(blocks.by_ref()) {
+            for (at, ((content, sum), squeezed)) in (0..count).zip(blocks.by_ref()) {
                 let block = block.after(at);
                 let last = self.find(object, block.0.into());
                 if last.is_some_and(|last| last.content.0 == content.0) {
                     continue;
                 }
-                kept.push(object, block, content, sum);
+                kept.push(object, block, content, sum, squeezed);
             }
         }
         kept

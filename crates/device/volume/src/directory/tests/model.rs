@@ -20,6 +20,7 @@ pub(super) const ID: VolumeId = VolumeId(0xab);
 pub(super) const OPTIONS: Options = Options {
     segment_blocks: 16,
     sums_bytes_max: 0,
+    packs: false,
 };
 
 pub(super) const ME: Caller = Caller {
