@@ -242,6 +242,31 @@ mod tests {
     }
 
     #[test]
+    fn damaged_bytes_are_refused_or_one_block_and_never_more() {
+        let text = squeeze(&block(|at| b"a page of a database "[at % 21])).unwrap();
+        let one = squeeze(&block(|_| 5)).unwrap();
+        let member = |block, squeezed| Member {
+            object: ObjectId(7),
+            block: BlockIndex(block),
+            squeezed,
+        };
+        let pack = encode(&[member(3, &*text), member(4, &*one)]);
+        for at in 0..pack.len() {
+            for value in [0, 1, 0x7f, 0xf0, 0xff] {
+                let mut pack = pack.clone();
+                pack[at] = value;
+                for member in decode(&pack).unwrap_or_default() {
+                    let mut found = [0; BLOCK_BYTES];
+                    if let Err(refused) = member.expand(&mut found) {
+                        assert_eq!(refused.what, "bytes of a block of a pack");
+                    }
+                }
+                assert!(decode(&pack[..at]).is_err());
+            }
+        }
+    }
+
+    #[test]
     fn a_pack_that_names_a_block_twice_is_refused() {
         let squeezed = squeeze(&block(|_| 5)).unwrap();
         let member = |block| Member {

@@ -24,6 +24,10 @@ const BLOCKS_WORTH_A_FLIGHT: usize = 32;
 /// Blocks of groups that were left, after which the next one waits for them: half a flight.
 const LEFT_BLOCKS_MAX: usize = 128;
 
+/// A flight of so many blocks is copied together and written by one request: a batch of requests takes longer
+/// to start and to end than the copy does, for the disk sees one and whoever waits is woken once.
+const COPIED_BLOCKS_MAX: usize = 32;
+
 /// Blocks of a segment that may stay unused where a flight is cut at its end.
 const SEGMENT_SLACK: u64 = 4;
 
@@ -406,8 +410,17 @@ impl Volume {
         let of_blocks = (header.blocks().zip(content)).map(|((key, _), content)| key.sum(*content));
         let sums: Vec<u32> = of_packs.chain(of_blocks).collect();
         header.sums = sums;
-        let head = padded(&header.encode());
+        let mut head = padded(&header.encode());
         let (disk, mut offset) = self.geometry.locate(formed.place);
+        let disk = &self.disks[disk];
+        if header.blocks_in_all() as usize <= COPIED_BLOCKS_MAX {
+            head.extend(packs);
+            for (group, range) in &load.parts {
+                head.extend_from_slice(group.blocks(range.clone()));
+            }
+            disk.write_at(offset, bytes(&head))?;
+            return Ok(header);
+        }
         let data = bytes(&head);
         let mut batch = vec![Request::Write { offset, data }];
         offset += data.len() as u64;
@@ -418,7 +431,6 @@ impl Volume {
             batch.push(Request::Write { offset, data });
             offset += data.len() as u64;
         }
-        let disk = &self.disks[disk];
         disk.submit(&mut batch)
             .into_iter()
             .collect::<env::Result<()>>()?;

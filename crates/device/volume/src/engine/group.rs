@@ -390,8 +390,12 @@ fn is_zero(bytes: &[u8]) -> bool {
 }
 
 impl Group {
+    pub(super) fn blocks(&self, blocks: std::ops::Range<usize>) -> &[Block] {
+        self.data.get(blocks).unwrap_or_default()
+    }
+
     pub(super) fn bytes(&self, blocks: std::ops::Range<usize>) -> &[u8] {
-        bytes(self.data.get(blocks).unwrap_or_default())
+        bytes(self.blocks(blocks))
     }
 
     /// A block compressed, where it may be packed.
