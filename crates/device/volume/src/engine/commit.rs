@@ -414,6 +414,7 @@ impl Volume {
         let (disk, mut offset) = self.geometry.locate(formed.place);
         let disk = &self.disks[disk];
         if header.blocks_in_all() as usize <= COPIED_BLOCKS_MAX {
+            head.reserve_exact(header.blocks_in_all() as usize - head.len());
             head.extend(packs);
             for (group, range) in &load.parts {
                 head.extend_from_slice(group.blocks(range.clone()));

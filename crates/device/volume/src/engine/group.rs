@@ -369,14 +369,19 @@ impl<'v> Builder<'v> {
     fn fresh(&mut self, object: ObjectId, block: u64, whole: bool) -> Result<usize> {
         let slot = self.group.data.len();
         let index = BlockIndex(block as u32);
-        let mut old = Block::zeros(1);
-        if !whole && !self.is_emptied(object, block) {
-            match self.ahead.remove(&(object, index)) {
-                Some(block) => old = vec![block],
-                None => self.volume.read_blocks(object, index, &mut old)?,
-            }
-        }
-        self.group.data.append(&mut old);
+        let old = match !whole && !self.is_emptied(object, block) {
+            false => Block([0; BLOCK_BYTES]),
+            true => match self.ahead.remove(&(object, index)) {
+                Some(block) => block,
+                None => {
+                    let mut old = [Block([0; BLOCK_BYTES])];
+                    self.volume.read_blocks(object, index, &mut old)?;
+                    let [old] = old;
+                    old
+                }
+            },
+        };
+        self.group.data.push(old);
         self.slots.insert((object, block), slot);
         self.group.list(object, index);
         Ok(slot)

@@ -119,10 +119,28 @@ impl Recent {
             .retain(|last| last.object != object || !blocks.contains(&last.block));
     }
 
+    /// Whether a block of a group says what was written last.
+    fn has_same(&self, group: &Group) -> bool {
+        let blocks = group.entries.iter().flat_map(|entry| {
+            let (first, count) = match *entry {
+                Entry::Write { block, count, .. } => (u64::from(block.0), u64::from(count)),
+                _ => (0, 0),
+            };
+            (first..first + count).map(move |block| (entry.object(), block))
+        });
+        blocks.zip(&group.data).any(|((object, block), content)| {
+            (self.find(object, block)).is_some_and(|last| last.content.0 == content.0)
+        })
+    }
+
     /// Only of groups that write each block once and change nothing else but lengths.
     fn without_same(&self, group: Group) -> Group {
         let plain = |entry: &Entry| matches!(entry, Entry::Write { .. } | Entry::Grow { .. });
         if self.blocks.is_empty() || !group.entries.iter().all(plain) {
+            return group;
+        }
+        // To take a group apart copies all of it, and most have nothing to leave out.
+        if !self.has_same(&group) {
             return group;
         }
         let mut kept = Group::default();
