@@ -104,6 +104,12 @@ fn flight(head: &[u8]) -> Result<Vec<Field>, Corruption> {
             let bytes = member.squeezed.len();
             let words = format!("object {object}, block {block}, {bytes} bytes compressed");
             fields.push(field("in the header", words));
+            // Pages of a tree say what they are.
+            let mut page = [0; crate::BLOCK_BYTES];
+            if member.expand(&mut page).is_ok() && page.starts_with(&codec::OBJECT_MAGIC) {
+                let said = crate::directory::inspect::inspect(&page).unwrap_or_default();
+                fields.extend(said);
+            }
         }
     }
     for (entry, ends) in &header.entries {
