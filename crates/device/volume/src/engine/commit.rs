@@ -413,7 +413,11 @@ impl Volume {
         let mut head = padded(&header.encode());
         let (disk, mut offset) = self.geometry.locate(formed.place);
         let disk = &self.disks[disk];
-        if header.blocks_in_all() as usize <= COPIED_BLOCKS_MAX {
+        let copied = header.blocks_in_all() as usize <= COPIED_BLOCKS_MAX;
+        // Torn between header and pack is what has to be found, and one request seldom is.
+        #[cfg(test)]
+        let copied = copied && !self.planted(super::Plant::TrustPacks);
+        if copied {
             head.reserve_exact(header.blocks_in_all() as usize - head.len());
             head.extend(packs);
             for (group, range) in &load.parts {

@@ -54,7 +54,7 @@ struct Source {
 /// What a flight is to have.
 pub(super) struct Loaded {
     pub(super) entries: Vec<(Entry, bool)>,
-    /// Encoded: the pack in the header, or nothing.
+    /// The pack in the header; without blocks where there is none.
     pub(super) inline: Packing,
     pub(super) packs: Vec<Packing>,
     /// Whose blocks, in order.
