@@ -5,7 +5,7 @@ use volume::checkpoint::{self, sheet};
 use volume::flight::Header;
 use volume::id::{Segment, Use};
 use volume::superblock::Superblock;
-use volume::{VolumeId, inspect, table};
+use volume::{VolumeId, inspect, pack, table};
 
 const VOLUME: VolumeId = VolumeId(0x1122);
 
@@ -29,7 +29,9 @@ pub(crate) fn check(bytes: &[u8]) {
             object,
             generation,
         };
-        check_one(&seal_object(kind, 1, &identity, bytes));
+        for version in [1, 2] {
+            check_one(&seal_object(kind, version, &identity, bytes));
+        }
     }
 }
 
@@ -41,9 +43,19 @@ fn check_one(bytes: &[u8]) {
         );
     }
     if let Ok(header) = Header::decode(bytes) {
-        assert!(header.blocks().count() == header.sums.len());
+        let blocks = header.data_blocks() as usize + header.packs().count();
+        assert!(blocks == header.sums.len());
         assert!(Header::blocks_from_start(bytes).is_some());
         assert_eq!(Header::decode(&header.encode()), Ok(header));
+    }
+    if let Ok(members) = pack::decode(bytes) {
+        let again = pack::encode(&members);
+        assert_eq!(bytes.get(..again.len()), Some(&again[..]));
+        for member in members {
+            // The library decides; whatever it says, it is one block or none.
+            let whole = member.expand(&mut [0; volume::BLOCK_BYTES]);
+            assert!(whole.is_ok() || member.squeezed.len() <= pack::SQUEEZED_BYTES_MAX);
+        }
     }
     if let Ok(header) = checkpoint::Header::decode(bytes) {
         assert_eq!(checkpoint::Header::decode(&header.encode()), Ok(header));

@@ -87,7 +87,9 @@ fn run(theta: Option<f64>, full: f64, group: u64) -> holdfast_volume::Result<()>
     let blocks = (stats.capacity_blocks as f64 * full) as u64;
     let raw = blocks as f64 / (stats.segments as f64 * 128.0);
     let object = ObjectId(1);
-    let mut content = vec![7; 4096 * 64];
+    // What compresses would be packed, and be fewer blocks.
+    let mut content = vec![0; 4096 * 64];
+    Rng::new(1).fill(&mut content);
     for start in (0..blocks).step_by(64) {
         let bytes = &content[..4096 * (blocks - start).min(64) as usize];
         volume.atomic_write(&[(object, start * 4096, bytes)])?;

@@ -5,6 +5,7 @@ mod check;
 mod clean;
 mod commit;
 mod group;
+mod load;
 mod open;
 mod read;
 mod recent;
@@ -39,6 +40,8 @@ pub struct Options {
     /// Bytes of memory for checksums of blocks that were looked up: a thousandth of the data that
     /// is read often spares a read of 16 KiB before theirs.
     pub sums_bytes_max: usize,
+    /// Whether blocks that compress well share blocks of the log. What is there is read either way.
+    pub packs: bool,
 }
 
 impl Default for Options {
@@ -46,6 +49,7 @@ impl Default for Options {
         Options {
             segment_blocks: 1024,
             sums_bytes_max: 32 << 20,
+            packs: true,
         }
     }
 }
@@ -72,6 +76,8 @@ pub(crate) enum Plant {
     TrustTail,
     /// The header of a checkpoint is written before its sheets are durable.
     HasteCheckpoint,
+    /// Recovery does not look at the packs of the last flights.
+    TrustPacks,
 }
 
 /// A volume that is open. All calls may come from several threads at once.
@@ -80,6 +86,7 @@ pub struct Volume {
     geometry: Geometry,
     disks: Vec<Arc<dyn Disk>>,
     read_only: bool,
+    packs: bool,
     state: Mutex<State>,
     /// Signalled whenever a flight or a sync has ended, or a block is let go.
     changed: Condvar,

@@ -58,6 +58,29 @@ pub enum Entry {
         /// The object.
         object: ObjectId,
     },
+    /// These blocks of the object are in a pack of the flight, all in the same.
+    Pack {
+        /// The object; it is made where it is not there.
+        object: ObjectId,
+        /// First block.
+        block: BlockIndex,
+        /// How many.
+        count: u32,
+        /// Which pack: 0 is in the header, the others are the blocks behind it, in order.
+        slot: u16,
+    },
+    /// This block of the object is a copy by the cleaner in a pack of the flight: it counts where
+    /// the map still has the block at its old place.
+    Repack {
+        /// The object.
+        object: ObjectId,
+        /// The block.
+        block: BlockIndex,
+        /// Its place before.
+        from: Place,
+        /// Which pack.
+        slot: u16,
+    },
     /// The content of these blocks was found damaged by the cleaner, where the map still has them
     /// at these places: reads fail until they are written again.
     Lost {
@@ -81,7 +104,7 @@ pub(crate) struct RawEntry {
     operation: u8,
     /// 1: the last entry of its group.
     ends: u8,
-    reserved: U16,
+    slot: U16,
     count: U32,
     object: U64,
     argument: U64,
@@ -90,11 +113,19 @@ pub(crate) struct RawEntry {
 const _: () = assert!(size_of::<RawEntry>() == ENTRY_BYTES);
 
 impl Entry {
-    /// Blocks of the flight that belong to it.
+    /// Blocks of the flight that are its own.
     pub fn data_blocks(&self) -> u32 {
         match self {
             Entry::Write { count, .. } | Entry::Move { count, .. } => *count,
             _ => 0,
+        }
+    }
+
+    /// The pack that its blocks are in.
+    pub fn slot(&self) -> Option<u16> {
+        match self {
+            Entry::Pack { slot, .. } | Entry::Repack { slot, .. } => Some(*slot),
+            _ => None,
         }
     }
 
@@ -107,41 +138,9 @@ impl Entry {
             | Entry::Grow { object, .. }
             | Entry::Resize { object, .. }
             | Entry::Remove { object }
+            | Entry::Pack { object, .. }
+            | Entry::Repack { object, .. }
             | Entry::Lost { object, .. } => *object,
-        }
-    }
-
-    /// The first `count` blocks of a data entry, and the rest.
-    pub(crate) fn split(self, at: u32) -> (Entry, Entry) {
-        match self {
-            Entry::Write {
-                object,
-                block,
-                count,
-            } => {
-                let part = |block, count| Entry::Write {
-                    object,
-                    block,
-                    count,
-                };
-                (part(block, at), part(block.after(at), count - at))
-            }
-            Entry::Move {
-                object,
-                block,
-                count,
-                from,
-            } => {
-                let part = |block, count, from| Entry::Move {
-                    object,
-                    block,
-                    count,
-                    from,
-                };
-                let rest = part(block.after(at), count - at, from.after(at));
-                (part(block, at, from), rest)
-            }
-            whole => (whole, whole),
         }
     }
 
@@ -159,11 +158,13 @@ impl Entry {
             Entry::Lost {
                 block, count, from, ..
             } => (7, count, both(block, from)),
+            Entry::Pack { block, count, .. } => (8, count, block.0.into()),
+            Entry::Repack { block, from, .. } => (9, 1, both(block, from)),
         };
         RawEntry {
             operation,
             ends: ends.into(),
-            reserved: U16::ZERO,
+            slot: U16::new(self.slot().unwrap_or(0)),
             count: U32::new(count),
             object: U64::new(self.object().0),
             argument: U64::new(argument),
@@ -177,6 +178,7 @@ impl Entry {
         let count = raw.count.get();
         let block = BlockIndex(argument as u32);
         let from = Place((argument >> 32) as u32);
+        let slot = raw.slot.get();
         let entry = match raw.operation {
             1 => Entry::Write {
                 object,
@@ -209,7 +211,19 @@ impl Entry {
                 count,
                 from,
             },
-            other => return Err(wrong("operation of an entry", offset, 7, other.into())),
+            8 => Entry::Pack {
+                object,
+                block,
+                count,
+                slot,
+            },
+            9 => Entry::Repack {
+                object,
+                block,
+                from,
+                slot,
+            },
+            other => return Err(wrong("operation of an entry", offset, 9, other.into())),
         };
         // One way to say a thing: what is not used is zero, and ranges end inside of an object.
         let again = entry.encode(raw.ends == 1);
@@ -222,7 +236,12 @@ impl Entry {
             Entry::Grow { size, .. } | Entry::Resize { size, .. } if size > size_max => {
                 Err(wrong("size of an object", offset + 16, size_max, size))
             }
-            Entry::Write { .. } | Entry::Move { .. } | Entry::Punch { .. } | Entry::Lost { .. }
+            Entry::Write { .. }
+            | Entry::Move { .. }
+            | Entry::Punch { .. }
+            | Entry::Pack { .. }
+            | Entry::Repack { .. }
+            | Entry::Lost { .. }
                 if count == 0 || end > crate::OBJECT_BLOCKS_MAX =>
             {
                 let max = crate::OBJECT_BLOCKS_MAX;

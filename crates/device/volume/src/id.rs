@@ -6,9 +6,13 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct VolumeId(pub u128);
 
-/// An object of a volume: a block device is one, each file of a directory is one.
+/// An object of a volume: a block device is one, each file of a directory is one. The three highest
+/// numbers are marks in tables and cannot be written.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ObjectId(pub u64);
+
+/// Objects have numbers below this one.
+pub(crate) const OBJECTS_END: ObjectId = ObjectId(u64::MAX - 2);
 
 /// A block of an object, in units of [`crate::BLOCK_BYTES`] from its start.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

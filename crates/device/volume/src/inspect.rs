@@ -3,6 +3,7 @@
 use crate::checkpoint::{COPIES, Header as CheckpointHeader, copy_offset};
 use crate::entry::Entry;
 use crate::flight::Header;
+use crate::pack;
 use crate::superblock::Superblock;
 use codec::{Corruption, Field, kind};
 
@@ -36,6 +37,7 @@ fn disk(head: &[u8], first: &[u8], length: u64) -> Result<Vec<Field>, Corruption
     let block = crate::BLOCK_BYTES as u64;
     let mut fields = vec![
         field("volume", superblock.volume),
+        field("version", superblock.version),
         field("disk", format!("{} of {}", superblock.disk, geometry.disks)),
         field("segment bytes", u64::from(geometry.segment_blocks) * block),
         field("segments", geometry.segments()),
@@ -94,6 +96,22 @@ fn flight(head: &[u8]) -> Result<Vec<Field>, Corruption> {
         field("stream", format!("{:?}", header.stream).to_lowercase()),
         field("data blocks", header.data_blocks()),
     ];
+    if header.packs > 0 || !header.inline.is_empty() {
+        fields.push(field("packs", header.packs));
+        let members = pack::decode(&header.inline).unwrap_or_default();
+        for member in members {
+            let (object, block) = (member.object, member.block.0);
+            let bytes = member.squeezed.len();
+            let words = format!("object {object}, block {block}, {bytes} bytes compressed");
+            fields.push(field("in the header", words));
+            // Pages of a tree say what they are.
+            let mut page = [0; crate::BLOCK_BYTES];
+            if member.expand(&mut page).is_ok() && page.starts_with(&codec::OBJECT_MAGIC) {
+                let said = crate::directory::inspect::inspect(&page).unwrap_or_default();
+                fields.extend(said);
+            }
+        }
+    }
     for (entry, ends) in &header.entries {
         let end = if *ends { ", end of its group" } else { "" };
         fields.push(field(name(entry), format!("{}{end}", words(entry))));
@@ -110,6 +128,8 @@ fn name(entry: &Entry) -> &'static str {
         Entry::Resize { .. } => "resize",
         Entry::Remove { .. } => "remove",
         Entry::Lost { .. } => "lost",
+        Entry::Pack { .. } => "pack",
+        Entry::Repack { .. } => "repack",
     }
 }
 
@@ -144,5 +164,23 @@ fn words(entry: &Entry) -> String {
             format!("object {object}, {size} bytes")
         }
         Entry::Remove { object } => format!("object {object}"),
+        Entry::Pack {
+            object,
+            block,
+            count,
+            slot,
+        } => format!(
+            "object {object}, blocks {} + {count} in pack {slot}",
+            block.0
+        ),
+        Entry::Repack {
+            object,
+            block,
+            from,
+            slot,
+        } => {
+            let (block, from) = (block.0, from.0);
+            format!("object {object}, block {block} from place {from} in pack {slot}")
+        }
     }
 }

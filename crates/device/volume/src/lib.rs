@@ -11,6 +11,8 @@
 //!   blocks go on.
 //! - A group that was left ([`Volume::leave`]) is read as any other, and written in its turn, not later
 //!   than a sync returns.
+//! - Blocks that compress well share a block of the log, or the rest of a flight's header ([`pack`]). What is
+//!   said above holds for each of them; damage to the block of the log is damage to all that it has.
 //! - A group that does not fit is refused whole. A full volume can still be overwritten, discarded
 //!   and cleaned.
 //! - [`directory::Tree`] shows a volume as a directory: each call that changes it is one group, and so
@@ -32,6 +34,8 @@
 //! - flights below `durable_below` <= flights that a sync covered <= flights applied
 //! - blocks of a segment that is taken again that the newest durable checkpoint, or a flight that it
 //!   replays, refers to = 0
+//! - blocks of a group that are in packs + data blocks of its flights that are its own = its blocks; a name
+//!   in a pack <= once
 //! - memory of the map <= 8 bytes for a block that is mapped + 128 bytes for each 2 MiB of an object
 //!   that have any
 //! - mapped blocks <= [`geometry::Geometry::capacity_blocks`]; segments that callers leave free >=
@@ -85,6 +89,7 @@ pub mod geometry;
 pub mod id;
 pub mod inspect;
 pub mod nbd;
+pub mod pack;
 pub mod superblock;
 pub mod table;
 pub mod trace;

@@ -8,12 +8,15 @@ use codec::{Corruption, Identity, OBJECT_HEADER_BYTES, kind, open_object, seal_o
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Version of the whole format of a volume.
-pub const VERSION: u16 = 1;
+/// Version of the whole format that new volumes have. One of version 1 stays so: it has no packs, and
+/// the Holdfast that made it can go on with it.
+pub const VERSION: u16 = 2;
 
 /// Who a disk belongs to. Written once, when the volume is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Superblock {
+    /// Version of the whole format, 1 or 2.
+    pub version: u16,
     /// The volume.
     pub volume: VolumeId,
     /// Which of its disks, from 0.
@@ -51,7 +54,7 @@ impl Superblock {
             object: self.disk.into(),
             generation: 0,
         };
-        seal_object(kind::VOLUME, VERSION, &identity, raw.as_bytes())
+        seal_object(kind::VOLUME, self.version, &identity, raw.as_bytes())
     }
 
     /// Reads one; `disk_bytes` is the length of the disk that it is on.
@@ -60,7 +63,10 @@ impl Superblock {
     /// The first thing that does not fit.
     pub fn decode(bytes: &[u8], disk_bytes: u64) -> Result<Superblock, Corruption> {
         let object = open_object(bytes, kind::VOLUME, None)?;
-        equal("version of the volume", 12, VERSION, object.version)?;
+        if !(1..=VERSION).contains(&object.version) {
+            let found = object.version.into();
+            return Err(wrong("version of the volume", 12, VERSION.into(), found));
+        }
         let head = OBJECT_HEADER_BYTES as u64;
         let length = object.payload.len() as u64;
         let raw = Raw::ref_from_bytes(object.payload)
@@ -93,6 +99,7 @@ impl Superblock {
             return Err(wrong("shape of the volume", head, disk_bytes, 0));
         }
         Ok(Superblock {
+            version: object.version,
             volume: VolumeId(u128::from_le_bytes(object.identity.set)),
             disk: disk_number,
             geometry,

@@ -13,6 +13,7 @@ use volume::entry::Entry;
 use volume::flight::{Header, Stream};
 use volume::geometry::Geometry;
 use volume::id::{BlockIndex, Flight, Place, Segment, Use};
+use volume::pack::{self, Member};
 use volume::superblock::Superblock;
 use volume::table::{self as segment_table, Row};
 use volume::trace::Recorder;
@@ -40,13 +41,14 @@ fn geometry() -> Geometry {
 #[test]
 fn a_superblock_is_laid_out_as_documented() {
     let superblock = Superblock {
+        version: 2,
         volume: VOLUME,
         disk: 1,
         geometry: geometry(),
     };
     let bytes = superblock.encode();
     let payload = payload(&bytes, kind::VOLUME, 1, 0);
-    let table = Table::read("volume.md", "## Superblock, version 1");
+    let table = Table::read("volume.md", "## Superblock, version 2");
     assert_eq!(table.len(), payload.len());
     assert_eq!(table.value("block_bytes", payload), 4096);
     assert_eq!(table.value("segment_blocks", payload), 64);
@@ -87,7 +89,9 @@ fn flight() -> Header {
                 false,
             ),
         ],
+        packs: 0,
         sums: vec![0x11, 0x22, 0x33],
+        inline: Vec::new(),
     }
 }
 
@@ -162,7 +166,7 @@ fn a_trace_is_laid_out_as_documented() {
 fn a_flight_is_laid_out_as_documented() {
     let bytes = flight().encode();
     let payload = payload(&bytes, kind::VOLUME_FLIGHT, 640, (3 << 40) + 9);
-    let table = Table::read("volume.md", "## Flight, version 1");
+    let table = Table::read("volume.md", "## Flight, version 2");
     assert_eq!(table.value("segment_use", payload), (3 << 40) + 7);
     assert_eq!(table.value("durable_below", payload), (3 << 40) + 8);
     assert_eq!(table.value("checkpoint", payload), 12);
@@ -174,31 +178,113 @@ fn a_flight_is_laid_out_as_documented() {
     let (first, rest) = entries.split_at(entry.len());
     let (second, sums) = rest.split_at(entry.len());
     let values = |bytes: &[u8]| {
-        ["operation", "ends", "count", "object", "argument"].map(|name| entry.value(name, bytes))
+        ["operation", "ends", "slot", "count", "object", "argument"]
+            .map(|name| entry.value(name, bytes))
     };
-    assert_eq!(values(first), [1, 1, 2, 5, 6]);
-    assert_eq!(entry.without("reserved", first), first);
-    assert_eq!(values(second), [2, 0, 1, 7, 8 | 0x99 << 32]);
+    assert_eq!(values(first), [1, 1, 0, 2, 5, 6]);
+    assert_eq!(entry.without("slot", first), first);
+    assert_eq!(values(second), [2, 0, 0, 1, 7, 8 | 0x99 << 32]);
     assert_eq!(sums, [0x11, 0, 0, 0, 0x22, 0, 0, 0, 0x33, 0, 0, 0]);
     assert_eq!(Header::decode(&bytes), Ok(flight()));
     assert_eq!(codec::crc32c(&bytes), 362_638_902, "golden, version 1");
 }
 
 #[test]
+fn a_flight_with_packs_is_laid_out_as_documented() {
+    let members = [
+        Member {
+            object: ObjectId(5),
+            block: BlockIndex(9),
+            squeezed: &[0xaa, 0xbb],
+        },
+        Member {
+            object: ObjectId(6),
+            block: BlockIndex(10),
+            squeezed: &[0xcc],
+        },
+    ];
+    let packed = |block, slot| Entry::Pack {
+        object: ObjectId(5),
+        block: BlockIndex(block),
+        count: 1,
+        slot,
+    };
+    let repacked = Entry::Repack {
+        object: ObjectId(6),
+        block: BlockIndex(10),
+        from: Place(0x77),
+        slot: 0,
+    };
+    let mut header = flight();
+    header.packs = 1;
+    header.sums.push(0x44);
+    header.inline = pack::encode(&members);
+    let more = [
+        (packed(9, 0), false),
+        (packed(20, 1), false),
+        (repacked, true),
+    ];
+    header.entries.extend(more);
+    let bytes = header.encode();
+    let payload = payload(&bytes, kind::VOLUME_FLIGHT, 640, (3 << 40) + 9);
+    let table = Table::read("volume.md", "## Flight, version 2");
+    let entry = Table::read("volume.md", "## Entry");
+    let number = |name| table.value(name, payload);
+    assert_eq!((number("data_blocks"), number("packs")), (3, 1));
+    let rest = &payload[table.len() + 2 * entry.len()..];
+    let values = |at: usize| {
+        let bytes = &rest[at * entry.len()..];
+        ["operation", "ends", "slot", "count", "object", "argument"]
+            .map(|name| entry.value(name, bytes))
+    };
+    assert_eq!(values(0), [8, 0, 0, 1, 5, 9]);
+    assert_eq!(values(1), [8, 0, 1, 1, 5, 20]);
+    assert_eq!(values(2), [9, 1, 0, 1, 6, 10 | 0x77 << 32]);
+    let packed = &rest[3 * entry.len() + 4 * 4..];
+    let head = Table::read("volume.md", "## Pack");
+    let member = Table::read("volume.md", "A member:");
+    assert_eq!(
+        ["members", "bytes"].map(|name| head.value(name, packed)),
+        [2, 43]
+    );
+    let value = |at: usize| {
+        let bytes = &packed[head.len() + at * member.len()..];
+        ["object", "block", "bytes"].map(|name| member.value(name, bytes))
+    };
+    assert_eq!((value(0), value(1)), ([5, 9, 2], [6, 10, 1]));
+    assert_eq!(packed[head.len() + 2 * member.len()..], [0xaa, 0xbb, 0xcc]);
+    assert_eq!(Header::decode(&bytes), Ok(header));
+    assert_eq!(codec::crc32c(&bytes), 2_972_370_828, "golden, version 2");
+}
+
+#[test]
 fn a_segment_table_is_laid_out_as_documented() {
-    let row = Row {
+    let row = Row::Block {
         object: ObjectId(5),
         block: BlockIndex(6),
         sum: 7,
     };
     let bytes = segment_table::encode(VOLUME, Segment(3), Use(9), &vec![None, Some(row)]);
-    let payload = payload(&bytes, kind::VOLUME_TABLE, 3, 9);
-    let table = Table::read("volume.md", "## Segment table, version 1");
-    let (first, second) = payload.split_at(table.len());
+    let first = payload(&bytes, kind::VOLUME_TABLE, 3, 9);
+    let table = Table::read("volume.md", "## Segment table, version 2");
+    let (first, second) = first.split_at(table.len());
     let values = |bytes: &[u8]| ["object", "block", "sum"].map(|name| table.value(name, bytes));
     assert_eq!(values(first), [u64::MAX, 0, 0]);
     assert_eq!(values(second), [5, 6, 7]);
     assert_eq!(codec::crc32c(&bytes), 1_555_900_000, "golden, version 1");
+    let rows = vec![Some(Row::Header), Some(Row::Pack { sum: 8 }), Some(row)];
+    let bytes = segment_table::encode(VOLUME, Segment(3), Use(9), &rows);
+    let payload = payload(&bytes, kind::VOLUME_TABLE, 3, 9);
+    let values = |at: usize| {
+        let bytes = &payload[at * table.len()..];
+        ["object", "block", "sum"].map(|name| table.value(name, bytes))
+    };
+    assert_eq!(values(0), [u64::MAX - 2, 0, 0]);
+    assert_eq!(values(1), [u64::MAX - 1, 0, 8]);
+    assert_eq!(values(2), [5, 6, 7]);
+    let again = segment_table::decode(&bytes, VOLUME, Segment(3), Use(9), 16);
+    assert_eq!(again, Ok(rows));
+    assert_eq!(codec::crc32c(&bytes), 2_039_126_574, "golden, version 2");
 }
 
 #[test]
@@ -225,8 +311,16 @@ const GOLDEN_BYTES: u64 = 2 << 20;
 
 /// The disk of a small volume, as version 1 left it after a crash: pairs of the number of a block
 /// (4 bytes) and its content; all others are zeros.
+const GOLDEN: &[u8] = include_bytes!("golden/v1.blocks");
+
+/// The same of version 2, with packs.
+const PACKED: &[u8] = include_bytes!("golden/v2.blocks");
+
 fn golden() -> (World, Arc<dyn Disk>) {
-    let stored: &[u8] = include_bytes!("golden/v1.blocks");
+    stored(GOLDEN)
+}
+
+fn stored(stored: &[u8]) -> (World, Arc<dyn Disk>) {
     let world = World::new(0);
     let disk: Arc<dyn Disk> = world.disk("disk", GOLDEN_BYTES);
     for pair in stored.chunks(4 + 4096) {
@@ -269,6 +363,47 @@ fn fill(volume: &Volume) {
 fn a_volume_of_version_1_can_be_read() {
     let (_world, disk) = golden();
     let volume = Volume::open(vec![disk], Options::default()).unwrap();
+    has_what_was_filled_in(&volume);
+}
+
+#[test]
+fn a_volume_of_version_1_stays_one() {
+    let (_world, disk) = golden();
+    let superblock = |disk: &dyn Disk| {
+        let mut block = vec![0; 4096];
+        disk.read_at(0, &mut block).unwrap();
+        block
+    };
+    let before = superblock(disk.as_ref());
+    let volume = Volume::open(vec![disk.clone()], Options::default()).unwrap();
+    let text = b"this compresses well ".repeat(600);
+    volume.atomic_write(&[(ObjectId(3), 0, &text)]).unwrap();
+    assert_eq!(volume.stats().counters.spared_blocks, 0);
+    volume.close().unwrap();
+    assert!(superblock(disk.as_ref()) == before);
+    let volume = Volume::open(vec![disk], Options::default()).unwrap();
+    let mut found = vec![0; text.len()];
+    volume.read(ObjectId(3), 0, &mut found).unwrap();
+    assert!(found == text);
+}
+
+#[test]
+fn a_volume_of_version_2_with_packs_can_be_read() {
+    let (_world, disk) = stored(PACKED);
+    // The first flight: three blocks of object 1 and one of object 2, all in its header.
+    let geometry = Geometry::fit(&[GOLDEN_BYTES], 16).unwrap();
+    let mut head = vec![0; 4096];
+    disk.read_at(geometry.locate(Place(0)).1, &mut head)
+        .unwrap();
+    let header = Header::decode(&head).unwrap();
+    assert_eq!((header.packs, header.data_blocks()), (0, 0));
+    assert_eq!(pack::decode(&header.inline).unwrap().len(), 4);
+    let volume = Volume::open(vec![disk], Options::default()).unwrap();
+    has_what_was_filled_in(&volume);
+    assert!(volume.check(&mut |_, _| {}).unwrap().damaged.is_empty());
+}
+
+fn has_what_was_filled_in(volume: &Volume) {
     let sizes = [
         (ObjectId(1), 12_288),
         (ObjectId(2), 5004),
@@ -293,11 +428,27 @@ fn a_volume_of_version_1_can_be_read() {
 fn what_is_written_now_is_what_version_1_wrote() {
     let world = World::new(0);
     let disk: Arc<dyn Disk> = world.disk("disk", GOLDEN_BYTES);
-    let options = Options {
+    let options = |packs| Options {
         segment_blocks: 16,
+        packs,
         ..Options::default()
     };
-    fill(&Volume::create(vec![disk.clone()], VOLUME, options).unwrap());
+    fill(&Volume::create(vec![disk.clone()], VOLUME, options(false)).unwrap());
+    // But for the superblocks, the first and the last block: new volumes have version 2.
+    let (first, behind) = GOLDEN.split_at(4 + 4096);
+    let between = &behind[..behind.len() - first.len()];
+    let now = blocks(disk.as_ref());
+    assert!(now[first.len()..now.len() - first.len()] == *between);
+    if let Ok(path) = std::env::var("HOLDFAST_WRITE_GOLDEN") {
+        let world = World::new(0);
+        let disk: Arc<dyn Disk> = world.disk("disk", GOLDEN_BYTES);
+        fill(&Volume::create(vec![disk.clone()], VOLUME, options(true)).unwrap());
+        std::fs::write(path, blocks(disk.as_ref())).unwrap();
+    }
+}
+
+/// The blocks of a disk that are not zeros, each behind its number.
+fn blocks(disk: &dyn Disk) -> Vec<u8> {
     let mut now = Vec::new();
     for number in 0..(GOLDEN_BYTES / 4096) as u32 {
         let mut block = [0; 4096];
@@ -307,7 +458,7 @@ fn what_is_written_now_is_what_version_1_wrote() {
             now.extend_from_slice(&block);
         }
     }
-    assert!(now == include_bytes!("golden/v1.blocks"));
+    now
 }
 
 #[test]

@@ -18,6 +18,7 @@ const DISK_BYTES: u64 = 6 << 20;
 const OPTIONS: Options = Options {
     segment_blocks: 32,
     sums_bytes_max: 0,
+    packs: true,
 };
 
 const ACCOUNTS: i64 = 100;

@@ -30,9 +30,9 @@ pub struct Args {
     /// Threads that serve requests
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(2..=64))]
     pub threads: u16,
-    /// Priority, as of nice(1): programs wait for each answer, so it comes before theirs
-    #[arg(long, value_name = "N", default_value_t = -10, allow_hyphen_values = true, value_parser = clap::value_parser!(i32).range(-20..=19))]
-    pub nice: i32,
+    /// Priority, as of nice(1) (default: as this is started)
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = clap::value_parser!(i32).range(-20..=19))]
+    pub nice: Option<i32>,
 }
 
 /// What wakes the main thread.
@@ -49,7 +49,9 @@ pub(super) enum Wake {
 pub(super) fn run(args: &Args) -> Outcome<()> {
     preflight::need_root(&preflight::Machine::look())?;
     // Threads that are started from here on inherit it.
-    if let Err(error) = rustix::process::setpriority_process(None, args.nice) {
+    if let Some(nice) = args.nice
+        && let Err(error) = rustix::process::setpriority_process(None, nice)
+    {
         tracing::warn!(%error, "the priority stays as it is");
     }
     let volume = open(&args.devices, true)?;

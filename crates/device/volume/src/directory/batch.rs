@@ -156,9 +156,10 @@ impl Tree {
             None => {}
         }
         self.complete(ino)?;
+        let process = (self.handles.lock()).process_of(handle, caller.pid, process_of);
         let batch = Batch {
             owner: handle,
-            process: process_of(caller.pid),
+            process,
             replaces,
             size: match replaces {
                 true => 0,

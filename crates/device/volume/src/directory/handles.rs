@@ -11,6 +11,8 @@ use std::time::Duration;
 pub(super) struct Handles {
     /// Which file, and whether it may be written.
     open: HashMap<Handle, (Ino, bool)>,
+    /// The thread that last began a batch through it, and that thread's process.
+    starters: HashMap<Handle, (u32, u32)>,
     counts: HashMap<Ino, u32>,
 }
 
@@ -29,12 +31,33 @@ impl Handles {
         let Some((ino, _)) = self.open.remove(&handle) else {
             return false;
         };
+        self.starters.remove(&handle);
         match self.counts.get_mut(&ino) {
             Some(count) if *count > 1 => {
                 *count -= 1;
                 false
             }
             _ => self.counts.remove(&ino).is_some(),
+        }
+    }
+
+    /// The process of a thread that begins a batch; `look` is asked where it is not the thread that did so
+    /// before. That costs as much as all else that a start does. A number of a thread that came again in
+    /// another process with the same handle would be taken for the first; then the close by the first drops
+    /// the batch, and its commit fails.
+    pub(super) fn process_of(
+        &mut self,
+        handle: Handle,
+        thread: u32,
+        look: impl FnOnce(u32) -> u32,
+    ) -> u32 {
+        match self.starters.get(&handle) {
+            Some((known, process)) if *known == thread => *process,
+            _ => {
+                let process = look(thread);
+                self.starters.insert(handle, (thread, process));
+                process
+            }
         }
     }
 

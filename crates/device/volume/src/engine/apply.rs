@@ -2,7 +2,7 @@
 
 use super::state::{Lane, State};
 use crate::entry::Entry;
-use crate::flight::Stream;
+use crate::flight::{Spots, Stream};
 use crate::id::{Flight, Place};
 use crate::map::{Map, Mapped};
 use crate::segments::Segments;
@@ -22,7 +22,7 @@ impl State {
                 lane,
                 number,
                 &flight.entries,
-                flight.data,
+                flight.spots,
             );
             if let Some(ticket) = flight.ticket {
                 lane.applied = ticket;
@@ -37,7 +37,7 @@ impl State {
         stream: Stream,
         flight: Flight,
         entries: &[(Entry, bool)],
-        data: Place,
+        spots: Spots,
     ) {
         let lane = &mut self.lanes[stream.number()];
         apply(
@@ -46,7 +46,7 @@ impl State {
             lane,
             flight,
             entries,
-            data,
+            spots,
         );
     }
 }
@@ -58,12 +58,13 @@ fn apply(
     lane: &mut Lane,
     flight: Flight,
     entries: &[(Entry, bool)],
-    data: Place,
+    spots: Spots,
 ) {
-    let mut place = data;
+    let mut place = spots.data;
     for (entry, ends) in entries {
         lane.run_since.get_or_insert(flight);
-        lane.run.push((*entry, place));
+        let packed = entry.slot().map(|slot| spots.pack(slot));
+        lane.run.push((*entry, packed.unwrap_or(place)));
         place = place.after(entry.data_blocks());
         if *ends {
             for (entry, place) in lane.run.drain(..) {
@@ -96,6 +97,29 @@ pub(super) fn change(map: &mut Map, segments: &mut Segments, entry: Entry, place
             let taken = map.exchange(object, block, count, from, to, &mut gone);
             let taken: u32 = taken.iter().map(|(_, count)| count).sum();
             segments.of(place).live += taken;
+        }
+        // Each has the place of the pack; who reads finds it there by its name.
+        Entry::Pack {
+            object,
+            block,
+            count,
+            ..
+        } => {
+            for at in 0..count {
+                let to = Mapped::At(place);
+                map.set(object, block.after(at), 1, to, &mut gone);
+            }
+            segments.of(place).live += count;
+        }
+        Entry::Repack {
+            object,
+            block,
+            from,
+            ..
+        } => {
+            let to = Mapped::At(place);
+            let taken = map.exchange(object, block, 1, from, to, &mut gone);
+            segments.of(place).live += taken.len() as u32;
         }
         Entry::Punch {
             object,

@@ -11,16 +11,21 @@
 
 use super::commit::room_for_callers;
 use super::group::Group;
+use super::read::open_pack;
 use super::state::State;
+use super::sums::Stored;
 use super::{Ticket, Volume};
 use crate::block::{BLOCK_BYTES, Block, bytes};
 use crate::entry::Entry;
 use crate::error::Result;
-use crate::flight::{BlockKey, Stream};
+use crate::flight::{BlockKey, PACK_OBJECT, Stream};
 use crate::id::{BlockIndex, ObjectId, Place, Segment, Use};
 use crate::map::Mapped;
+use crate::pack;
 use crate::segments::Phase;
 use crate::table::Row;
+use std::collections::HashSet;
+use std::sync::Arc;
 
 /// Blocks of a group of the cleaner: half a flight, so that two fill one.
 const MOVE_BLOCKS: usize = 128;
@@ -49,6 +54,15 @@ struct Victim {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Pass {
     pub(super) segments: u64,
+}
+
+/// A block of a pack that is to be moved.
+struct Packed {
+    object: ObjectId,
+    block: BlockIndex,
+    from: Place,
+    content: Block,
+    squeezed: Arc<[u8]>,
 }
 
 /// A run of blocks that is to be moved.
@@ -287,16 +301,26 @@ impl Volume {
         };
         let mut ticket = None;
         let mut pending = Moving::default();
-        let (live, unknown) = self.live_runs(segment, &rows);
+        let packed = self.packed(segment, segment_use, &rows)?;
+        let (live, packed, unknown) = self.live_runs(segment, &rows, packed);
         for run in live {
             let count = run.sums.len() as u32;
             let good = self.content(&run, segment_use)?;
             for (at, (content, sum)) in (0..count).zip(good) {
                 let (block, from) = (run.block.after(at), run.from.after(at));
-                pending.push(run.object, block, from, content, sum);
+                pending.push(run.object, block, from, content, (sum, None));
                 if pending.data.len() == MOVE_BLOCKS {
                     ticket = Some(self.move_group(&mut pending, stamp)?);
                 }
+            }
+        }
+        for one in packed {
+            let sum = codec::crc32c(&one.content.0);
+            // As it was compressed: to pack it again costs nothing.
+            let how = (sum, Some(one.squeezed));
+            pending.push(one.object, one.block, one.from, Some(one.content), how);
+            if pending.data.len() == MOVE_BLOCKS {
+                ticket = Some(self.move_group(&mut pending, stamp)?);
             }
         }
         let lost = pending.lost.len() + unknown.len();
@@ -312,46 +336,117 @@ impl Volume {
         let moving = std::mem::take(pending);
         let mut entries = moving.entries;
         entries.extend(moving.lost);
-        self.begin_move(Group::moved(entries, moving.data, moving.sums, stamp))
+        let squeezed = match self.packs {
+            true => moving.squeezed,
+            false => Vec::new(),
+        };
+        let (data, sums) = (moving.data, moving.sums);
+        self.begin_move(Group::moved(entries, data, sums, squeezed, stamp))
     }
 
-    /// Runs of a segment that the map has, and what it has there without a row that says so.
-    fn live_runs(&self, segment: Segment, rows: &[Option<Row>]) -> (Vec<Live>, Vec<Entry>) {
+    /// What the packs of a segment have. One that is damaged is left out.
+    fn packed(
+        &self,
+        segment: Segment,
+        segment_use: Use,
+        rows: &[Option<Row>],
+    ) -> Result<Vec<Packed>> {
+        let mut all = Vec::new();
+        for (index, row) in (0..).zip(rows) {
+            let stored = match row {
+                Some(Row::Pack { sum }) => Stored::Pack(*sum),
+                Some(Row::Header) => Stored::Header,
+                _ => continue,
+            };
+            let from = self.geometry.place(segment, index);
+            let mut block = Block::zeros(1);
+            let (disk, offset) = self.geometry.locate(from);
+            let read = self.read_disk(disk, offset, &mut block, "reading what is moved");
+            let key = BlockKey {
+                volume: self.id,
+                object: PACK_OBJECT,
+                block: BlockIndex(0),
+                place: from,
+                segment_use,
+            };
+            let Ok(pack) = open_pack(&key, stored, bytes(&block)) else {
+                continue;
+            };
+            let members = match read {
+                Ok(()) => pack::decode(&pack).unwrap_or_default(),
+                Err(_) => Vec::new(),
+            };
+            for member in members {
+                let mut content = Block([0; BLOCK_BYTES]);
+                if member.expand(&mut content.0).is_ok() {
+                    all.push(Packed {
+                        object: member.object,
+                        block: member.block,
+                        from,
+                        content,
+                        squeezed: Arc::from(member.squeezed),
+                    });
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Runs of a segment that the map has, what it has of the packs, and what it has there though
+    /// neither row nor pack says so.
+    fn live_runs(
+        &self,
+        segment: Segment,
+        rows: &[Option<Row>],
+        mut packed: Vec<Packed>,
+    ) -> (Vec<Live>, Vec<Packed>, Vec<Entry>) {
         let state = self.state.lock();
         let mut runs: Vec<Live> = Vec::new();
         let mut found = 0;
         for (index, row) in (0..).zip(rows) {
-            let Some(row) = row else {
+            let Some(Row::Block { object, block, sum }) = *row else {
                 continue;
             };
             let place = self.geometry.place(segment, index);
-            if state.map.find(row.object, row.block, 1).0 != Mapped::At(place) {
+            if state.map.find(object, block, 1).0 != Mapped::At(place) {
                 continue;
             }
             found += 1;
             if let Some(last) = runs.last_mut() {
                 let count = last.sums.len() as u32;
-                let goes_on = last.object == row.object
-                    && last.block.after(count) == row.block
+                let goes_on = last.object == object
+                    && last.block.after(count) == block
                     && last.from.after(count) == place;
                 if goes_on {
-                    last.sums.push(row.sum);
+                    last.sums.push(sum);
                     continue;
                 }
             }
             runs.push(Live {
-                object: row.object,
-                block: row.block,
+                object,
+                block,
                 from: place,
-                sums: vec![row.sum],
+                sums: vec![sum],
             });
         }
+        packed.retain(|one| state.map.find(one.object, one.block, 1).0 == Mapped::At(one.from));
+        found += packed.len() as u32;
         if found == state.segments.get(segment).live {
-            return (runs, Vec::new());
+            return (runs, packed, Vec::new());
         }
-        let known = |place: Place| {
+        let of_packs: HashSet<_> = (packed.iter())
+            .map(|one| (one.object, one.block, one.from))
+            .collect();
+        let known = |object, block, place: Place| {
             let row = rows.get(self.geometry.index(place) as usize);
-            row.copied().flatten()
+            match row.copied().flatten() {
+                Some(Row::Block {
+                    object: of,
+                    block: at,
+                    ..
+                }) => (of, at) == (object, block),
+                _ => of_packs.contains(&(object, block, place)),
+            }
         };
         let mut unknown = Vec::new();
         for (object, block, count, place) in state.map.places() {
@@ -360,8 +455,7 @@ impl Volume {
             }
             for at in 0..count {
                 let (block, from) = (block.after(at), place.after(at));
-                let said = known(from).map(|row| (row.object, row.block));
-                if said != Some((object, block)) {
+                if !known(object, block, from) {
                     unknown.push(Entry::Lost {
                         object,
                         block,
@@ -371,7 +465,7 @@ impl Volume {
                 }
             }
         }
-        (runs, unknown)
+        (runs, packed, unknown)
     }
 
     /// Each block of a run with the CRC-32C of its content; `None` where it is damaged.
@@ -416,6 +510,7 @@ struct Moving {
     lost: Vec<Entry>,
     data: Vec<Block>,
     sums: Vec<u32>,
+    squeezed: Vec<Option<Arc<[u8]>>>,
 }
 
 impl Moving {
@@ -425,7 +520,7 @@ impl Moving {
         block: BlockIndex,
         from: Place,
         content: Option<Block>,
-        sum: u32,
+        (sum, squeezed): (u32, Option<Arc<[u8]>>),
     ) {
         let Some(content) = content else {
             self.lost.push(Entry::Lost {
@@ -438,6 +533,7 @@ impl Moving {
         };
         self.data.push(content);
         self.sums.push(sum);
+        self.squeezed.push(squeezed);
         if let Some(Entry::Move {
             object: last,
             block: first,

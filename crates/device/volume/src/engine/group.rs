@@ -4,9 +4,15 @@ use super::Volume;
 use crate::block::{BLOCK_BYTES, Block, bytes};
 use crate::entry::Entry;
 use crate::error::{Result, VolumeError};
-use crate::id::{BlockIndex, ObjectId};
+use crate::id::{BlockIndex, OBJECTS_END, ObjectId};
+use crate::pack;
 use crate::{OBJECT_BLOCKS_MAX, OBJECT_BYTES_MAX};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// Groups of more blocks are not packed: who writes so much at once waits for the disk, not for a header,
+/// and the time to compress it would come on top.
+const PACKED_GROUP_BLOCKS_MAX: usize = 64;
 
 /// One change of a group. Offsets and lengths are in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,6 +67,8 @@ pub(super) struct Group {
     pub(super) data: Vec<Block>,
     /// CRC-32C of each.
     pub(super) content_sums: Vec<u32>,
+    /// Each compressed, where it may be packed; nothing where none may.
+    pub(super) squeezed: Vec<Option<Arc<[u8]>>>,
     /// Age of what the cleaner moves, in flights.
     pub(super) stamp: Option<u64>,
 }
@@ -124,7 +132,7 @@ impl Change<'_> {
             other => other.range(),
         };
         let end = offset.saturating_add(length);
-        if end > OBJECT_BYTES_MAX {
+        if end > OBJECT_BYTES_MAX || self.object() >= OBJECTS_END {
             return Err(VolumeError::OutOfRange {
                 object: self.object(),
                 offset,
@@ -260,6 +268,9 @@ impl<'v> Builder<'v> {
     pub(super) fn finish(mut self) -> Group {
         let sums = self.group.data.iter().map(|block| codec::crc32c(&block.0));
         self.group.content_sums = sums.collect();
+        if self.volume.packs && self.group.data.len() <= PACKED_GROUP_BLOCKS_MAX {
+            self.group.squeezed = self.group.data.iter().map(pack::squeeze).collect();
+        }
         self.group
     }
 
@@ -358,14 +369,19 @@ impl<'v> Builder<'v> {
     fn fresh(&mut self, object: ObjectId, block: u64, whole: bool) -> Result<usize> {
         let slot = self.group.data.len();
         let index = BlockIndex(block as u32);
-        let mut old = Block::zeros(1);
-        if !whole && !self.is_emptied(object, block) {
-            match self.ahead.remove(&(object, index)) {
-                Some(block) => old = vec![block],
-                None => self.volume.read_blocks(object, index, &mut old)?,
-            }
-        }
-        self.group.data.append(&mut old);
+        let old = match !whole && !self.is_emptied(object, block) {
+            false => Block([0; BLOCK_BYTES]),
+            true => match self.ahead.remove(&(object, index)) {
+                Some(block) => block,
+                None => {
+                    let mut old = [Block([0; BLOCK_BYTES])];
+                    self.volume.read_blocks(object, index, &mut old)?;
+                    let [old] = old;
+                    old
+                }
+            },
+        };
+        self.group.data.push(old);
         self.slots.insert((object, block), slot);
         self.group.list(object, index);
         Ok(slot)
@@ -379,14 +395,31 @@ fn is_zero(bytes: &[u8]) -> bool {
 }
 
 impl Group {
-    pub(super) fn bytes(&self, blocks: std::ops::Range<usize>) -> &[u8] {
-        bytes(self.data.get(blocks).unwrap_or_default())
+    pub(super) fn blocks(&self, blocks: std::ops::Range<usize>) -> &[Block] {
+        self.data.get(blocks).unwrap_or_default()
     }
 
-    /// Adds a block.
-    pub(super) fn push(&mut self, object: ObjectId, block: BlockIndex, content: Block, sum: u32) {
+    pub(super) fn bytes(&self, blocks: std::ops::Range<usize>) -> &[u8] {
+        bytes(self.blocks(blocks))
+    }
+
+    /// A block compressed, where it may be packed.
+    pub(super) fn squeezed(&self, index: usize) -> Option<Arc<[u8]>> {
+        self.squeezed.get(index).cloned().flatten()
+    }
+
+    /// Adds a block of another group.
+    pub(super) fn push(
+        &mut self,
+        object: ObjectId,
+        block: BlockIndex,
+        content: Block,
+        sum: u32,
+        squeezed: Option<Arc<[u8]>>,
+    ) {
         self.data.push(content);
         self.content_sums.push(sum);
+        self.squeezed.push(squeezed);
         self.list(object, block);
     }
 
@@ -415,12 +448,14 @@ impl Group {
         entries: Vec<Entry>,
         data: Vec<Block>,
         sums: Vec<u32>,
+        squeezed: Vec<Option<Arc<[u8]>>>,
         stamp: u64,
     ) -> Group {
         Group {
             entries,
             data,
             content_sums: sums,
+            squeezed,
             stamp: Some(stamp),
         }
     }

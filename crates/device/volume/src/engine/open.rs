@@ -10,7 +10,7 @@ use crate::geometry::{DISKS_MAX, Geometry, SEGMENT_BLOCKS};
 use crate::id::{Flight, VolumeId};
 use crate::map::Map;
 use crate::segments::Segments;
-use crate::superblock::Superblock;
+use crate::superblock::{Superblock, VERSION};
 use env::Disk;
 use parking_lot::{Condvar, Mutex};
 use std::collections::{HashMap, VecDeque};
@@ -97,6 +97,7 @@ impl Volume {
             segment_bytes: u64::from(blocks) * crate::BLOCK_BYTES as u64,
         })?;
         let superblock = |disk: usize| Superblock {
+            version: VERSION,
             volume: id,
             disk: disk as u16,
             geometry,
@@ -111,7 +112,7 @@ impl Volume {
                 .map_err(VolumeError::io("clearing the superblocks"))?;
         }
         let first = Flight::first_of(1).ok_or(VolumeError::WornOut)?;
-        let volume = Volume::assemble(id, geometry, disks, options, false);
+        let volume = Volume::assemble((id, geometry, VERSION), disks, options, false);
         volume.start(Map::default(), Segments::new(geometry), first, 0);
         volume.save()?;
         for (number, disk) in volume.disks.iter().enumerate() {
@@ -175,9 +176,9 @@ impl Volume {
         let mut shape = None;
         for (number, disk) in disks.iter().enumerate() {
             let found = identify(disk.as_ref(), number)?;
-            let (volume, geometry) = *shape.get_or_insert((found.volume, found.geometry));
-            let fits = found.volume == volume
-                && found.geometry == geometry
+            let its = (found.volume, found.geometry, found.version);
+            let (volume, geometry, version) = *shape.get_or_insert(its);
+            let fits = its == (volume, geometry, version)
                 && usize::from(found.disk) == number
                 && usize::from(geometry.disks) == disks.len();
             if !fits {
@@ -189,15 +190,14 @@ impl Volume {
                 });
             }
         }
-        let Some((id, geometry)) = shape else {
+        let Some(shape) = shape else {
             return Err(setting("number of disks", 0, &(1..=DISKS_MAX as u32)).unwrap_err());
         };
-        Ok(Volume::assemble(id, geometry, disks, options, read_only))
+        Ok(Volume::assemble(shape, disks, options, read_only))
     }
 
     fn assemble(
-        id: VolumeId,
-        geometry: Geometry,
+        (id, geometry, version): (VolumeId, Geometry, u16),
         disks: Vec<Arc<dyn Disk>>,
         options: Options,
         read_only: bool,
@@ -232,6 +232,8 @@ impl Volume {
             geometry,
             disks,
             read_only,
+            // The Holdfast that made a volume of version 1 does not know packs.
+            packs: options.packs && version >= 2,
             state: Mutex::new(state),
             changed: Condvar::new(),
             upkeep: Mutex::new(()),

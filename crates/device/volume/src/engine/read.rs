@@ -2,17 +2,20 @@
 
 use super::Volume;
 use super::state::State;
-use super::sums::SegmentSums;
+use super::sums::{SegmentSums, Stored};
 use crate::OBJECT_BLOCKS_MAX;
 use crate::block::{BLOCK_BYTES, Block, bytes, bytes_mut, is_aligned};
-use crate::corrupt::wrong;
+use crate::corrupt::{equal, wrong};
 use crate::error::{Result, VolumeError};
-use crate::flight::{BlockKey, Header};
+use crate::flight::{BlockKey, Header, PACK_OBJECT};
 use crate::id::{BlockIndex, ObjectId, Place, Segment, Use};
 use crate::map::Mapped;
+use crate::pack;
 use crate::table::{self, Row, Rows};
+use codec::Corruption;
 use env::Request;
 use parking_lot::MutexGuard;
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -24,6 +27,35 @@ struct Piece {
     mapped: Mapped,
     /// Of the segment that it is in.
     segment_use: Use,
+}
+
+/// A part of what is to be read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Want {
+    /// So many blocks of zeros.
+    Zeros(u32),
+    /// Blocks that follow each other; the key is that of the first.
+    Plain {
+        place: Place,
+        key: BlockKey,
+        sums: Vec<u32>,
+    },
+    /// One block out of a pack.
+    Packed {
+        place: Place,
+        key: BlockKey,
+        stored: Stored,
+    },
+}
+
+impl Want {
+    fn blocks(&self) -> usize {
+        match self {
+            Want::Zeros(count) => *count as usize,
+            Want::Plain { sums, .. } => sums.len(),
+            Want::Packed { .. } => 1,
+        }
+    }
 }
 
 /// Most blocks that a read looks up at once.
@@ -182,24 +214,37 @@ impl Volume {
     }
 
     fn read_pieces(&self, object: ObjectId, pieces: &[Piece], buffer: &mut [u8]) -> Result<()> {
+        let wanted = self.wanted(object, pieces)?;
+        let mut packs: Vec<(Place, Vec<Block>)> = Vec::new();
+        for want in &wanted {
+            if let Want::Packed { place, .. } = *want
+                && packs.last().is_none_or(|(last, _)| *last != place)
+            {
+                packs.push((place, Block::zeros(1)));
+            }
+        }
         let mut batches: Vec<Vec<Request<'_>>> = self.disks.iter().map(|_| Vec::new()).collect();
         let mut rest = &mut *buffer;
-        for piece in pieces {
-            let (now, later) = rest.split_at_mut(piece.count as usize * BLOCK_BYTES);
+        for want in &wanted {
+            let (now, later) = rest.split_at_mut(want.blocks() * BLOCK_BYTES);
             rest = later;
-            match piece.mapped {
-                Mapped::Hole => now.fill(0),
-                Mapped::Lost => {
-                    let block = piece.block;
-                    return Err(VolumeError::Lost { object, block });
-                }
-                Mapped::At(place) => {
-                    let (disk, offset) = self.geometry.locate(place);
+            match want {
+                Want::Zeros(_) => now.fill(0),
+                Want::Packed { .. } => {}
+                Want::Plain { place, .. } => {
+                    let (disk, offset) = self.geometry.locate(*place);
                     let buffer = now;
                     if let Some(batch) = batches.get_mut(disk) {
                         batch.push(Request::Read { offset, buffer });
                     }
                 }
+            }
+        }
+        for (place, pack) in &mut packs {
+            let (disk, offset) = self.geometry.locate(*place);
+            let buffer = bytes_mut(pack);
+            if let Some(batch) = batches.get_mut(disk) {
+                batch.push(Request::Read { offset, buffer });
             }
         }
         for (disk, mut batch) in self.disks.iter().zip(batches) {
@@ -210,48 +255,115 @@ impl Volume {
                 answer.map_err(VolumeError::io("reading blocks"))?;
             }
         }
-        let mut rest = &*buffer;
-        for piece in pieces {
-            let (now, later) = rest.split_at(piece.count as usize * BLOCK_BYTES);
+        let mut packs = packs.iter().peekable();
+        let mut rest = &mut *buffer;
+        for want in &wanted {
+            let (now, later) = rest.split_at_mut(want.blocks() * BLOCK_BYTES);
             rest = later;
-            if let Mapped::At(place) = piece.mapped {
-                self.verify(object, piece, place, now)?;
+            match want {
+                Want::Zeros(_) => {}
+                Want::Plain { key, sums, .. } => self.verify(key, sums, now)?,
+                Want::Packed { place, key, stored } => {
+                    while packs.peek().is_some_and(|(at, _)| at != place) {
+                        packs.next();
+                    }
+                    let pack = packs.peek().map(|(_, pack)| bytes(pack));
+                    self.unpack(key, *stored, pack.unwrap_or_default(), now)?;
+                }
             }
         }
         Ok(())
     }
 
-    fn verify(&self, object: ObjectId, piece: &Piece, first: Place, content: &[u8]) -> Result<()> {
-        for (at, content) in (0..).zip(content.chunks(BLOCK_BYTES)) {
-            let place = first.after(at);
-            let block = piece.block.after(at);
+    /// What is to be read for pieces, and what it is held against.
+    fn wanted(&self, object: ObjectId, pieces: &[Piece]) -> Result<Vec<Want>> {
+        let mut wanted: Vec<Want> = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            let first = match piece.mapped {
+                Mapped::At(place) => place,
+                Mapped::Hole => {
+                    wanted.push(Want::Zeros(piece.count));
+                    continue;
+                }
+                Mapped::Lost => {
+                    let block = piece.block;
+                    return Err(VolumeError::Lost { object, block });
+                }
+            };
+            let mut goes_on = false;
+            for at in 0..piece.count {
+                let place = first.after(at);
+                let key = BlockKey {
+                    volume: self.id,
+                    object,
+                    block: piece.block.after(at),
+                    place,
+                    segment_use: piece.segment_use,
+                };
+                let stored = self.stored_at(place, piece.segment_use)?;
+                goes_on = match (stored, wanted.last_mut()) {
+                    (Stored::Block(sum), Some(Want::Plain { sums, .. })) if goes_on => {
+                        sums.push(sum);
+                        true
+                    }
+                    (Stored::Block(sum), _) => {
+                        let sums = vec![sum];
+                        wanted.push(Want::Plain { place, key, sums });
+                        true
+                    }
+                    (Stored::Pack(_) | Stored::Header, _) => {
+                        wanted.push(Want::Packed { place, key, stored });
+                        false
+                    }
+                    (Stored::Unknown, _) => {
+                        let what = "checksum of the block, which is not found";
+                        return Err(corrupt(&key)(wrong(what, 0, 1, 0)));
+                    }
+                };
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// Holds blocks that follow each other against their checksums; the key is that of the first.
+    fn verify(&self, first: &BlockKey, sums: &[u32], content: &[u8]) -> Result<()> {
+        for ((at, content), sum) in (0..).zip(content.chunks(BLOCK_BYTES)).zip(sums) {
             let key = BlockKey {
-                volume: self.id,
-                object,
-                block,
-                place,
-                segment_use: piece.segment_use,
+                block: first.block.after(at),
+                place: first.place.after(at),
+                ..*first
             };
-            let corrupt = |corruption| VolumeError::Corrupt {
-                object,
-                block,
-                place,
-                corruption,
-            };
-            let stored = self.sum_of(place, piece.segment_use)?.ok_or_else(|| {
-                corrupt(wrong("checksum of the block, which is not found", 0, 1, 0))
-            })?;
-            key.check(content, stored).map_err(|found| {
-                // Whoever writes it again heals it, also with what was there.
-                self.state.lock().recent.clear();
-                corrupt(found)
-            })?;
+            key.check(content, *sum)
+                .map_err(|found| self.damaged(&key, found))?;
         }
         Ok(())
     }
 
-    /// The checksum that a block should have; `None` where nothing tells.
-    fn sum_of(&self, place: Place, segment_use: Use) -> Result<Option<u32>> {
+    /// Takes a block out of its pack.
+    fn unpack(
+        &self,
+        key: &BlockKey,
+        stored: Stored,
+        block: &[u8],
+        content: &mut [u8],
+    ) -> Result<()> {
+        let (short, _) = content.as_chunks_mut::<BLOCK_BYTES>();
+        let found = match short.first_mut() {
+            Some(content) => open_pack(key, stored, block)
+                .and_then(|packed| pack::find(&packed, key.object, key.block, content)),
+            None => Ok(()),
+        };
+        found.map_err(|found| self.damaged(key, found))
+    }
+
+    fn damaged(&self, key: &BlockKey, found: Corruption) -> VolumeError {
+        // Whoever writes it again heals it, also with what was there.
+        self.state.lock().recent.clear();
+        corrupt(key)(found)
+    }
+
+    /// What stands at a place in this use of its segment.
+    fn stored_at(&self, place: Place, segment_use: Use) -> Result<Stored> {
         let segment = self.geometry.segment(place);
         let index = self.geometry.index(place);
         {
@@ -260,7 +372,7 @@ impl Volume {
                 && state.segments.get(segment).segment_use == segment_use
             {
                 let row = rows.get(index as usize).copied().flatten();
-                return Ok(row.map(|row| row.sum));
+                return Ok(stored(row));
             }
             if let Some(found) = state.sums.find(segment, segment_use, index) {
                 return Ok(found);
@@ -268,9 +380,9 @@ impl Volume {
         }
         let rows = self.load_rows(segment, segment_use)?;
         let sums = sums_of(&rows);
-        let found = sums.get(index as usize).copied().flatten();
+        let found = sums.get(index as usize).copied();
         self.state.lock().sums.insert(segment, segment_use, sums);
-        Ok(found)
+        Ok(found.unwrap_or(Stored::Unknown))
     }
 
     /// What the blocks of a closed segment are: from its table, or from its flights. Parts that
@@ -331,7 +443,7 @@ impl Volume {
                     index += 1;
                     continue;
                 };
-                let end = index + (header.header_blocks() + header.data_blocks()) as usize;
+                let end = index + header.blocks_in_all() as usize;
                 if end > blocks.len() {
                     index += 1;
                     continue;
@@ -353,16 +465,76 @@ pub(super) fn read_header(blocks: &[Block], index: usize) -> Option<Header> {
 
 /// Adds the blocks of a flight to the rows of its segment.
 pub(super) fn add_rows(rows: &mut Rows, header: &Header, index: impl Fn(Place) -> u32) {
-    for ((object, block, place), sum) in header.blocks().zip(&header.sums) {
-        if let Some(row) = rows.get_mut(index(place) as usize) {
-            let sum = *sum;
-            *row = Some(Row { object, block, sum });
+    let inline = (!header.inline.is_empty()).then_some((header.place, Row::Header));
+    let packs = header
+        .packs()
+        .map(|(place, sum)| (place, Row::Pack { sum }));
+    let blocks = header.blocks().map(|(key, sum)| {
+        let BlockKey { object, block, .. } = key;
+        (key.place, Row::Block { object, block, sum })
+    });
+    for (place, row) in inline.into_iter().chain(packs).chain(blocks) {
+        if let Some(room) = rows.get_mut(index(place) as usize) {
+            *room = Some(row);
         }
     }
 }
 
-/// The checksums of rows.
+fn stored(row: Option<Row>) -> Stored {
+    match row {
+        None => Stored::Unknown,
+        Some(Row::Block { sum, .. }) => Stored::Block(sum),
+        Some(Row::Pack { sum }) => Stored::Pack(sum),
+        Some(Row::Header) => Stored::Header,
+    }
+}
+
+/// What rows say without the names.
 pub(super) fn sums_of(rows: &Rows) -> SegmentSums {
-    let sums: Vec<Option<u32>> = rows.iter().map(|row| row.map(|row| row.sum)).collect();
+    let sums: Vec<Stored> = rows.iter().map(|row| stored(*row)).collect();
     Arc::from(sums)
+}
+
+fn corrupt(key: &BlockKey) -> impl Fn(Corruption) -> VolumeError {
+    let BlockKey {
+        object,
+        block,
+        place,
+        ..
+    } = *key;
+    move |corruption| VolumeError::Corrupt {
+        object,
+        block,
+        place,
+        corruption,
+    }
+}
+
+/// The pack in a block of the log, held against its checksum; of `key` place, use and volume count.
+pub(super) fn open_pack<'b>(
+    key: &BlockKey,
+    stored: Stored,
+    block: &'b [u8],
+) -> core::result::Result<Cow<'b, [u8]>, Corruption> {
+    match stored {
+        Stored::Pack(sum) => {
+            let key = BlockKey {
+                object: PACK_OBJECT,
+                block: BlockIndex(0),
+                ..*key
+            };
+            key.check(block, sum)?;
+            Ok(Cow::Borrowed(block))
+        }
+        _ => {
+            let header = Header::decode(block)?;
+            let (place, found) = (key.place.0, header.place.0);
+            equal("place of the flight", 32, place, found)?;
+            let (segment_use, found) = (key.segment_use.0, header.segment_use.0);
+            equal("use of the segment", 64, segment_use, found)?;
+            let same = header.volume == key.volume;
+            equal("volume of the flight", 16, 1_u64, u64::from(same))?;
+            Ok(Cow::Owned(header.inline))
+        }
+    }
 }

@@ -79,8 +79,11 @@ impl Recent {
                     self.forget(object, 0..u64::MAX);
                     last.retain(|(of, ..)| *of != object);
                 }
-                // Only of the cleaner.
-                Entry::Move { .. } | Entry::Lost { .. } => {}
+                // Only of the cleaner, or of flights.
+                Entry::Move { .. }
+                | Entry::Lost { .. }
+                | Entry::Pack { .. }
+                | Entry::Repack { .. } => {}
             }
         }
         if small {
@@ -117,14 +120,33 @@ impl Recent {
             .retain(|last| last.object != object || !blocks.contains(&last.block));
     }
 
+    /// Whether a block of a group says what was written last.
+    fn has_same(&self, group: &Group) -> bool {
+        let blocks = group.entries.iter().flat_map(|entry| {
+            let (first, count) = match *entry {
+                Entry::Write { block, count, .. } => (u64::from(block.0), u64::from(count)),
+                _ => (0, 0),
+            };
+            (first..first + count).map(move |block| (entry.object(), block))
+        });
+        blocks.zip(&group.data).any(|((object, block), content)| {
+            (self.find(object, block)).is_some_and(|last| last.content.0 == content.0)
+        })
+    }
+
     /// Only of groups that write each block once and change nothing else but lengths.
     fn without_same(&self, group: Group) -> Group {
         let plain = |entry: &Entry| matches!(entry, Entry::Write { .. } | Entry::Grow { .. });
         if self.blocks.is_empty() || !group.entries.iter().all(plain) {
             return group;
         }
+        // To take a group apart copies all of it, and most have nothing to leave out.
+        if !self.has_same(&group) {
+            return group;
+        }
         let mut kept = Group::default();
-        let mut blocks = group.data.into_iter().zip(group.content_sums);
+        let squeezed = (group.squeezed.into_iter()).chain(std::iter::repeat(None));
+        let mut blocks = group.data.into_iter().zip(group.content_sums).zip(squeezed);
         for entry in &group.entries {
             let Entry::Write {
                 object,
@@ -135,13 +157,13 @@ impl Recent {
                 kept.entries.push(*entry);
                 continue;
             };
-            for (at, (content, sum)) in (0..count).zip(blocks.by_ref()) {
+            for (at, ((content, sum), squeezed)) in (0..count).zip(blocks.by_ref()) {
                 let block = block.after(at);
                 let last = self.find(object, block.0.into());
                 if last.is_some_and(|last| last.content.0 == content.0) {
                     continue;
                 }
-                kept.push(object, block, content, sum);
+                kept.push(object, block, content, sum, squeezed);
             }
         }
         kept

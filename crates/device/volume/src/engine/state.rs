@@ -6,7 +6,7 @@ use super::recent::Recent;
 use super::sums::Sums;
 use crate::entry::Entry;
 use crate::error::{Result, VolumeError};
-use crate::flight::Stream;
+use crate::flight::{Spots, Stream};
 use crate::id::{Flight, ObjectId, Place, Segment};
 use crate::map::Map;
 use crate::segments::Segments;
@@ -37,7 +37,7 @@ pub(super) struct Queued {
 pub(super) struct Aloft {
     pub(super) stream: Stream,
     pub(super) entries: Vec<(Entry, bool)>,
-    pub(super) data: Place,
+    pub(super) spots: Spots,
     /// The last group that ends in it.
     pub(super) ticket: Option<u64>,
     pub(super) done: bool,
@@ -78,6 +78,8 @@ pub struct Counters {
     pub table_blocks: u64,
     /// Blocks of checkpoints, both copies.
     pub checkpoint_blocks: u64,
+    /// Blocks that were not written, because what they hold is in a pack with others.
+    pub spared_blocks: u64,
     /// Flights.
     pub flights: u64,
     /// Groups.
@@ -130,6 +132,7 @@ impl Counters {
             + self.header_blocks
             + self.table_blocks
             + self.checkpoint_blocks;
+        let all = all - self.spared_blocks;
         all as f64 / self.written_blocks as f64
     }
 }
@@ -204,6 +207,12 @@ impl State {
                 object: of,
                 block,
                 count,
+            }
+            | Entry::Pack {
+                object: of,
+                block,
+                count,
+                ..
             }
             | Entry::Punch {
                 object: of,

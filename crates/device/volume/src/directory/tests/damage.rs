@@ -1,13 +1,22 @@
 //! Damaged blocks: what goes on, and what the check says.
 
-use super::model::{ME, Model, User, create, difference, disks, look, open, step};
+use super::model::{ME, Model, OPTIONS, User, create_with, difference, disks, look, open, step};
 use crate::directory::{TABLE, Tree, check, content_of};
-use crate::{ObjectId, Volume};
+use crate::{ObjectId, Options, Volume};
 use env::Disk;
 use env::sim::{Effect, Operation, Trouble, World};
 use mount::{Errno, Ino, Layer, NewObject};
 
 const BYTES: u64 = 4 << 20;
+
+/// A tree whose pages stand on the disk as they are, so that they can be found there.
+fn create(world: &World) -> Tree {
+    let options = Options {
+        packs: false,
+        ..OPTIONS
+    };
+    create_with(world, BYTES, options)
+}
 
 /// Flips a bit in each block of the disk that `is` says yes to; how many there were.
 fn spoil(world: &World, is: impl Fn(&[u8]) -> bool) -> u32 {
@@ -53,7 +62,7 @@ fn restart(world: &World, tree: Tree, spoiled: impl Fn(&[u8]) -> bool) -> Tree {
 #[test]
 fn a_lost_block_of_a_file_is_named_with_its_path() {
     let world = World::new(1);
-    let tree = create(&world, BYTES);
+    let tree = create(&world);
     let (d, _) = tree
         .make(&ME, Ino::ROOT, "d".as_ref(), NewObject::Dir, 0o755)
         .unwrap();
@@ -86,7 +95,7 @@ fn a_lost_block_of_a_file_is_named_with_its_path() {
 #[test]
 fn a_lost_page_of_a_directory_never_makes_a_name_look_free() {
     let world = World::new(1);
-    let tree = create(&world, BYTES);
+    let tree = create(&world);
     let (d, _) = tree
         .make(&ME, Ino::ROOT, "d".as_ref(), NewObject::Dir, 0o755)
         .unwrap();
@@ -130,7 +139,7 @@ fn a_lost_page_of_a_directory_never_makes_a_name_look_free() {
 #[test]
 fn a_lost_page_of_the_table_takes_its_inodes_and_no_others() {
     let world = World::new(1);
-    let tree = create(&world, BYTES);
+    let tree = create(&world);
     for number in 0..100 {
         let name = format!("{number}");
         tree.make(&ME, Ino::ROOT, name.as_ref(), NewObject::File, 0o644)
@@ -160,13 +169,13 @@ fn a_lost_page_of_the_table_takes_its_inodes_and_no_others() {
 #[test]
 fn without_its_root_a_tree_is_not_opened() {
     let world = World::new(1);
-    let tree = create(&world, BYTES);
+    let tree = create(&world);
     tree.settle().unwrap();
     drop(tree);
     assert!(spoil(&world, |block| is_page(block, TABLE, 0)) > 0);
     let error = open(&world, BYTES).err().expect("the root is lost");
     assert_eq!(error.kind(), env::errno::ErrorKind::Corrupt);
-    let volume = Volume::open_read_only(disks(&world, BYTES), super::model::OPTIONS).unwrap();
+    let volume = Volume::open_read_only(disks(&world, BYTES), OPTIONS).unwrap();
     let report = check(&volume, &[]).unwrap().unwrap();
     assert!(!report.problems.is_empty());
 }
@@ -176,7 +185,7 @@ fn after_a_failed_write_or_sync_the_tree_is_read_only_until_it_is_opened_again()
     for seed in 0..12 {
         let world = World::new(seed);
         let mut rng = world.rng();
-        let tree = create(&world, BYTES);
+        let tree = create(&world);
         let mut user = User::new(&tree);
         let mut model = Model::new();
         for _ in 0..40 {

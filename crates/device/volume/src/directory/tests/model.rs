@@ -20,6 +20,7 @@ pub(super) const ID: VolumeId = VolumeId(0xab);
 pub(super) const OPTIONS: Options = Options {
     segment_blocks: 16,
     sums_bytes_max: 0,
+    packs: true,
 };
 
 pub(super) const ME: Caller = Caller {
@@ -34,7 +35,11 @@ pub(super) fn disks(world: &World, bytes: u64) -> Vec<Arc<dyn Disk>> {
 }
 
 pub(super) fn create(world: &World, bytes: u64) -> Tree {
-    Tree::create(Volume::create(disks(world, bytes), ID, OPTIONS).unwrap()).unwrap()
+    create_with(world, bytes, OPTIONS)
+}
+
+pub(super) fn create_with(world: &World, bytes: u64, options: Options) -> Tree {
+    Tree::create(Volume::create(disks(world, bytes), ID, options).unwrap()).unwrap()
 }
 
 pub(super) fn open(world: &World, bytes: u64) -> crate::Result<Tree> {

@@ -2,7 +2,7 @@
 
 use super::model::{self, ID, Model, OPTIONS, Step};
 use crate::engine::Plant;
-use crate::{Change, ObjectId, Volume};
+use crate::{Change, ObjectId, Options, Volume};
 use env::Disk;
 use env::sim::World;
 use env::sim::crash::{Failure, Notes, Options as Look, Report, search};
@@ -30,7 +30,17 @@ struct Plan {
     sync_every: u64,
     /// One in so many is followed by the cleaner.
     clean_every: u64,
+    packs: bool,
     plant: Option<Plant>,
+}
+
+impl Plan {
+    fn options(&self) -> Options {
+        Options {
+            packs: self.packs,
+            ..OPTIONS
+        }
+    }
 }
 
 const PLAN: Plan = Plan {
@@ -41,6 +51,7 @@ const PLAN: Plan = Plan {
     blocks: 40,
     sync_every: 4,
     clean_every: 1000,
+    packs: true,
     plant: None,
 };
 
@@ -51,7 +62,7 @@ fn disks(world: &World, plan: &Plan) -> Vec<Arc<dyn Disk>> {
 }
 
 fn open(world: &World, plan: &Plan) -> crate::Result<Volume> {
-    let mut volume = Volume::found(disks(world, plan), OPTIONS, false)?;
+    let mut volume = Volume::found(disks(world, plan), plan.options(), false)?;
     volume.plant = plan.plant;
     volume.recover(false)?;
     Ok(volume)
@@ -59,7 +70,7 @@ fn open(world: &World, plan: &Plan) -> crate::Result<Volume> {
 
 fn work(world: &World, events: &Notes<Event>, plan: &Plan) {
     let mut rng = world.rng();
-    let mut volume = Volume::create(disks(world, plan), ID, OPTIONS).unwrap();
+    let mut volume = Volume::create(disks(world, plan), ID, plan.options()).unwrap();
     volume.plant = plan.plant;
     events.note(Event::Created);
     let mut left = plan.groups;
@@ -234,6 +245,8 @@ fn a_checkpoint_whose_header_comes_too_soon_is_found() {
 fn a_segment_that_is_taken_again_too_soon_is_found() {
     let plan = Plan {
         plant: Some(Plant::EarlyReuse),
+        // So that segments are full soon.
+        packs: false,
         disk_bytes: 2000 << 10,
         groups: 90,
         objects: 1,
@@ -242,6 +255,12 @@ fn a_segment_that_is_taken_again_too_soon_is_found() {
         ..PLAN
     };
     assert!(is_found(&plan));
+}
+
+#[test]
+fn packs_that_are_trusted_are_found() {
+    let plant = Some(Plant::TrustPacks);
+    assert!(is_found(&Plan { plant, ..PLAN }));
 }
 
 /// Groups that are longer than a segment, so that a crash may leave half of their flights.
@@ -253,7 +272,7 @@ fn long_groups(seed: u64, plant: Option<Plant>) -> Result<Report, Failure> {
     search(
         &options,
         |world, events| {
-            let mut volume = Volume::create(disks(world, &plan), ID, OPTIONS).unwrap();
+            let mut volume = Volume::create(disks(world, &plan), ID, plan.options()).unwrap();
             volume.plant = plant;
             for round in 1..8 {
                 let content = content(round);

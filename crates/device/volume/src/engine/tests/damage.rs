@@ -1,6 +1,6 @@
 //! Bits that flip, disks that fail, volumes that are full, and disks of others.
 
-use super::model::{self, ID, Model, OPTIONS, commit, group};
+use super::model::{self, ID, Model, OPTIONS, UNPACKED, commit, group};
 use crate::{BlockIndex, Change, ObjectId, Options, Volume, VolumeError, VolumeId};
 use env::errno::{Errno, ErrorKind};
 use env::sim::{Effect, Operation, Trouble, World};
@@ -26,7 +26,11 @@ fn flip(disk: &dyn Disk, byte: u64, bit: u64) {
 
 /// A volume with a history, and what it holds.
 fn filled(world: &World, steps: u64) -> (Volume, Model) {
-    let volume = Volume::create(vec![disk(world)], ID, OPTIONS).unwrap();
+    filled_with(world, steps, OPTIONS)
+}
+
+fn filled_with(world: &World, steps: u64, options: Options) -> (Volume, Model) {
+    let volume = Volume::create(vec![disk(world)], ID, options).unwrap();
     let mut rng = world.rng();
     let mut model = Model::new();
     for _ in 0..steps {
@@ -70,25 +74,37 @@ fn lost_blocks(volume: &Volume, expected: &Model) -> usize {
     lost
 }
 
-#[test]
-fn a_flipped_bit_of_a_closed_volume_loses_the_block_that_it_is_in_and_no_other() {
+/// Most blocks that one flipped bit loses, in 250 places of a closed volume.
+fn most_lost(options: Options) -> usize {
     let world = World::new(1);
-    let (volume, model) = filled(&world, 120);
+    let (volume, model) = filled_with(&world, 120, options);
     volume.close().unwrap();
     let disk = disk(&world);
     let mut rng = Rng::new(7);
-    let mut lost = 0;
+    let (mut lost, mut most) = (0, 0);
     for _ in 0..250 {
         let (byte, bit) = (rng.below(BYTES), rng.below(8));
         flip(disk.as_ref(), byte, bit);
         let volume = open(&world).unwrap_or_else(|error| panic!("byte {byte}: {error}"));
         let here = lost_blocks(&volume, &model);
-        assert!(here <= 1, "byte {byte}: {here} blocks");
         lost += here;
+        most = most.max(here);
         flip(disk.as_ref(), byte, bit);
     }
     assert!(lost > 10, "{lost}");
     assert_eq!(lost_blocks(&open(&world).unwrap(), &model), 0);
+    most
+}
+
+#[test]
+fn a_flipped_bit_of_a_closed_volume_loses_the_block_that_it_is_in_and_no_other() {
+    assert_eq!(most_lost(UNPACKED), 1);
+}
+
+#[test]
+fn a_flipped_bit_of_a_pack_loses_what_is_in_it_and_no_more() {
+    let most = most_lost(OPTIONS);
+    assert!((2..10).contains(&most), "{most}");
 }
 
 #[test]
@@ -148,7 +164,7 @@ fn a_flipped_bit_after_a_crash_never_lets_older_content_stand_for_what_is_lost()
 #[test]
 fn a_rescued_volume_goes_on_from_where_it_was_before_the_damage() {
     let world = World::new(7);
-    let volume = Volume::create(vec![disk(&world)], ID, OPTIONS).unwrap();
+    let volume = Volume::create(vec![disk(&world)], ID, UNPACKED).unwrap();
     let object = ObjectId(3);
     let mut places = Vec::new();
     // From 4 on, for blocks of zeros have no place.
@@ -168,21 +184,21 @@ fn a_rescued_volume_goes_on_from_where_it_was_before_the_damage() {
     drop(volume);
     // The header of the flight of value 16 is the block before its data.
     flip(disk(&world).as_ref(), places[12] - 4096 + 70, 2);
-    let refused = Volume::open(vec![disk(&world)], OPTIONS).map(drop);
+    let refused = Volume::open(vec![disk(&world)], UNPACKED).map(drop);
     assert!(matches!(refused, Err(VolumeError::FlightLost { .. })));
     let held = |volume: &Volume| {
         let mut content = vec![0; 4 * 4096];
         volume.read(object, 0, &mut content).unwrap();
         [0, 1, 2, 3].map(|block| content[block * 4096])
     };
-    let rescue = |look| Volume::rescue(vec![disk(&world)], OPTIONS, look).unwrap();
+    let rescue = |look| Volume::rescue(vec![disk(&world)], UNPACKED, look).unwrap();
     for look in [true, true, false] {
         let (volume, given_up) = rescue(look);
         assert_eq!(held(&volume), [12, 13, 14, 15]);
         assert_eq!(given_up.map(|given_up| given_up.flights() >= 7), Some(true));
     }
     // For good: what was behind the damage never comes back, whatever is written now.
-    let volume = Volume::open(vec![disk(&world)], OPTIONS).unwrap();
+    let volume = Volume::open(vec![disk(&world)], UNPACKED).unwrap();
     assert_eq!(held(&volume), [12, 13, 14, 15]);
     for value in 100..103_u8 {
         volume.atomic_write(&[(object, 0, &[value; 4096])]).unwrap();
@@ -198,7 +214,7 @@ fn a_rescued_volume_goes_on_from_where_it_was_before_the_damage() {
 #[test]
 fn the_cleaner_gives_up_a_damaged_block_by_name_and_a_new_write_heals_it() {
     let world = World::new(3);
-    let volume = Volume::create(vec![disk(&world)], ID, OPTIONS).unwrap();
+    let volume = Volume::create(vec![disk(&world)], ID, UNPACKED).unwrap();
     let object = ObjectId(9);
     let content = vec![5; 60 * 4096];
     volume.atomic_write(&[(object, 0, &content)]).unwrap();
@@ -232,7 +248,7 @@ fn the_cleaner_gives_up_a_damaged_block_by_name_and_a_new_write_heals_it() {
     });
     assert_eq!(read(&volume), lost);
     volume.close().unwrap();
-    let volume = Volume::open(vec![disk(&world)], OPTIONS).unwrap();
+    let volume = Volume::open(vec![disk(&world)], UNPACKED).unwrap();
     assert_eq!(read(&volume), lost);
     assert_eq!(volume.check(&mut |_, _| {}).unwrap().damaged.len(), 1);
     volume

@@ -1,6 +1,6 @@
 //! Many threads at once.
 
-use super::model::{ID, OPTIONS};
+use super::model::{ID, OPTIONS, UNPACKED};
 use crate::{Change, ObjectId, Options, Volume};
 use env::sim::World;
 use std::sync::Arc;
@@ -145,7 +145,7 @@ fn groups_that_come_together_share_flights_and_syncs() {
 fn upkeep_cleans_what_is_short_checkpoints_what_is_long_and_then_rests() {
     let world = World::new(4);
     let disk: Arc<dyn env::Disk> = world.disk("disk", 4 << 20);
-    let volume = Volume::create(vec![disk], ID, OPTIONS).unwrap();
+    let volume = Volume::create(vec![disk], ID, UNPACKED).unwrap();
     assert!(!volume.maintain().unwrap(), "there is nothing to do");
     let capacity = volume.stats().capacity_blocks;
     let write = |block: u64| {
