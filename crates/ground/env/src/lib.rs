@@ -71,7 +71,7 @@ mod wall;
 pub use batch::{BATCH_DEPTH, Request};
 pub use clock::{Clock, Moment};
 pub use files::{Files, Lock};
-pub use net::{Address, Listener, Net, Stream, Task};
+pub use net::{Address, Bell, Listener, Net, Stream, Task};
 pub use rng::Rng;
 pub use wall::{WallTime, wall_time};
 
