@@ -33,6 +33,9 @@ pub const VOLUME_DIRECTORY: u16 = 13;
 pub const VOLUME_ATTRIBUTES: u16 = 14;
 /// The header of a trace of a disk (`docs/formats/trace.md`).
 pub const TRACE: u16 = 15;
+/// What is known of a file of a transfer that is not in place yet
+/// (`docs/formats/transfer-note.md`).
+pub const TRANSFER_NOTE: u16 = 16;
 
 /// The name of a kind, for people.
 pub fn name(kind: u16) -> &'static str {
@@ -53,6 +56,7 @@ pub fn name(kind: u16) -> &'static str {
         VOLUME_DIRECTORY => "page of a volume's directory",
         VOLUME_ATTRIBUTES => "extended attributes on a volume",
         TRACE => "trace of a disk",
+        TRANSFER_NOTE => "note of a transfer",
         _ => "unknown here",
     }
 }

@@ -56,6 +56,7 @@ pub mod descriptors;
 pub mod errno;
 pub mod handle;
 pub mod net;
+pub mod page_cache;
 pub mod real;
 #[cfg(feature = "sim")]
 pub mod sim;

@@ -272,7 +272,7 @@ impl Session {
         Ok(())
     }
 
-    /// What has come on a stream; credit for it goes back to the peer.
+    /// What has come on a stream, up to a reset; credit for it goes back to the peer.
     ///
     /// # Errors
     /// The stream was reset, or the connection ended before the peer's finish.
@@ -280,13 +280,10 @@ impl Session {
         let window = u64::from(self.ours.window_bytes);
         let (end, speaks) = (self.end.clone(), self.may_send().is_ok());
         let state = self.streams.get_mut(&id).ok_or(RpcError::Closed)?;
-        if let Some(code) = state.reset {
-            return Err(RpcError::Reset(code));
-        }
         if let Some(message) = state.inbox.pop_front() {
             state.taken += message.cost();
             // A quarter at a time keeps the frames of credit few and the peer going.
-            if state.taken * 4 >= window && !state.finished_in && speaks {
+            if state.taken * 4 >= window && !state.finished_in && state.reset.is_none() && speaks {
                 let more = std::mem::take(&mut state.taken);
                 state.credit_in += more;
                 let more = u32::try_from(more).unwrap_or(u32::MAX);
@@ -296,6 +293,9 @@ impl Session {
         }
         if state.finished_in {
             return Ok(Taken::Finished);
+        }
+        if let Some(code) = state.reset {
+            return Err(RpcError::Reset(code));
         }
         match end {
             Some(why) => Err(why),
@@ -431,7 +431,6 @@ impl Session {
                 let code: u32 = decode(&frame.body)?;
                 if let Some(state) = self.known(id)? {
                     state.reset.get_or_insert(code);
-                    state.inbox.clear();
                 }
                 Ok(())
             }
