@@ -17,6 +17,7 @@ mod object;
 mod shard;
 mod store;
 mod trace;
+mod transfer;
 mod volume;
 
 /// Bytes of a file's start that recognisers see.
@@ -79,6 +80,7 @@ pub static KINDS: &[Kind] = &[
     volume::DISK,
     volume::BLOCK,
     trace::KIND,
+    transfer::NOTE,
     object::SEGMENT,
     object::OBJECT,
 ];

@@ -1,7 +1,10 @@
 //! TCP, and pairs of sockets inside one machine.
 
 mod bell;
+mod pipes;
 mod stream;
+
+pub use pipes::stream_of;
 
 use super::{RealClock, uninterrupted};
 use crate::Result;
@@ -22,6 +25,20 @@ pub fn connected_pair() -> Result<(Arc<dyn Stream>, Arc<dyn Stream>)> {
     let (a, b) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
     let end = |socket| RealStream::of(socket, Address::new("local", 0));
     Ok((Arc::new(end(a)), Arc::new(end(b))))
+}
+
+/// A connection to a process that is to be started: this end, and the other for its standard input
+/// and output.
+pub fn connected_child() -> Result<(Arc<dyn Stream>, OwnedFd)> {
+    let kind = SocketType::STREAM;
+    let flags = SocketFlags::CLOEXEC;
+    let (ours, its) = rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)?;
+    // Only this end: the child's own reads and writes are to wait.
+    rustix::io::ioctl_fionbio(&ours, true)?;
+    Ok((
+        Arc::new(RealStream::of(ours, Address::new("child", 0))),
+        its,
+    ))
 }
 
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
