@@ -74,8 +74,8 @@ impl TreePath {
     }
 
     /// Whether a peer may name it: each name has 1 to 255 bytes, is neither `.` nor `..`, has no
-    /// NUL, there are at most [`DEPTH_MAX`] of together [`PATH_MAX`] bytes, and the first is not
-    /// [`STAGING`].
+    /// NUL, there are at most `DEPTH_MAX` of together `PATH_MAX` bytes, and the first is not
+    /// `STAGING`.
     pub fn is_allowed(&self) -> bool {
         let fits = |name: &[u8]| {
             (1..=NAME_MAX).contains(&name.len())

@@ -30,7 +30,7 @@ pub(crate) type Index = u64;
 pub enum ToReceiver {
     /// First of all.
     Begin {
-        /// [`VERSION`].
+        /// `VERSION`.
         version: u16,
         /// What is to be proved.
         level: Level,
@@ -39,10 +39,10 @@ pub enum ToReceiver {
     Offer {
         /// The number of the first.
         first: Index,
-        /// At most [`OFFER_ENTRIES`].
+        /// At most `OFFER_ENTRIES`.
         entries: Vec<Entry>,
     },
-    /// Bulk bytes of a file, from a multiple of [`PAGE_BYTES`], in rising order.
+    /// Bulk bytes of a file, from a multiple of `PAGE_BYTES`, in rising order.
     Data {
         /// Which.
         index: Index,
@@ -139,7 +139,7 @@ pub struct Placed {
     pub others: u64,
     /// Pages that were read back different and sent again.
     pub pages_resent: u64,
-    /// At most [`PROBLEMS_MAX`].
+    /// At most `PROBLEMS_MAX`.
     pub problems: Vec<Problem>,
     /// How many there were beyond these.
     pub problems_more: u64,
