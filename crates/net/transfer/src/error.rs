@@ -1,6 +1,7 @@
 //! Why a transfer does not go on.
 
 use crate::message::FailureKind;
+use crate::walk::words;
 use env::errno::{Errno, ErrorKind, Fault, fault};
 use rpc::RpcError;
 
@@ -11,7 +12,7 @@ pub enum TransferError {
     #[error(transparent)]
     Rpc(#[from] RpcError),
     /// This side cannot use something.
-    #[error("{doing}: {errno}")]
+    #[error("{doing}: {}", words(*errno))]
     Io {
         /// What was being done.
         doing: &'static str,
@@ -62,6 +63,8 @@ impl TransferError {
     pub(crate) fn to_failure(&self) -> (FailureKind, String) {
         let kind = match self {
             TransferError::Failed { kind, .. } => *kind,
+            // Before anything was written: it is mounted like that.
+            TransferError::Io { errno, .. } if *errno == Errno::ROFS => FailureKind::Destination,
             TransferError::Io { errno, .. } => match fault(*errno) {
                 Fault::NoSpace => FailureKind::Full,
                 Fault::Medium => FailureKind::Medium,

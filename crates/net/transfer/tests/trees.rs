@@ -445,3 +445,125 @@ fn a_destination_that_cannot_be_is_refused() {
     let none = transfer(&place.path().join("none"), &source, &Settings::default());
     assert!(matches!(none, Err(TransferError::Io { .. })), "{none:?}");
 }
+
+#[test]
+fn a_file_that_changes_while_it_is_read_is_read_again_or_named() {
+    for (changes, whole) in [(1, true), (usize::MAX, false)] {
+        let place = place();
+        let (source, destination) = (
+            place.path().join("source"),
+            place.path().join("destination"),
+        );
+        fs::create_dir(&source).unwrap();
+        let path = source.join("file");
+        fs::write(&path, noise(3, 5 << 20)).unwrap();
+        fs::write(source.join("other"), noise(4, 5000)).unwrap();
+        let mut left = changes;
+        let mut change = |progress: holdfast_transfer::Progress| {
+            if progress.bytes_sent > 0 && left > 0 {
+                left -= 1;
+                let mut file = File::options().append(true).open(&path).unwrap();
+                file.write_all(b"more").unwrap();
+            }
+        };
+        let (options, settings) = (Options::default(), Settings::default());
+        let report = local(&source, &destination, &options, &settings, &mut change).unwrap();
+        assert_eq!(report.is_whole(), whole, "{:?}", report.problems);
+        assert!(destination.join("other").exists());
+        if whole {
+            same(&source, &destination);
+        } else {
+            let [problem] = &report.problems[..] else {
+                panic!("{:?}", report.problems);
+            };
+            assert!(
+                problem.what.contains("changed each of 3 times"),
+                "{problem:?}"
+            );
+            assert!(!destination.join("file").exists());
+        }
+    }
+}
+
+/// A file system in memory, gone with this value.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn new(at: PathBuf, options: &str) -> Mounted {
+        fs::create_dir(&at).unwrap();
+        let mount = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", options, "tmpfs"])
+            .arg(&at)
+            .status();
+        assert!(mount.unwrap().success());
+        Mounted(at)
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _gone = std::process::Command::new("umount")
+            .arg("-l")
+            .arg(&self.0)
+            .status();
+    }
+}
+
+#[test]
+fn a_destination_without_room_is_said_to_be_full_and_what_is_in_place_stays_whole() {
+    let place = place();
+    let source = place.path().join("source");
+    fs::create_dir_all(source.join("a")).unwrap();
+    for number in 0..20 {
+        fs::write(
+            source.join("a").join(number.to_string()),
+            noise(number, 1 << 20),
+        )
+        .unwrap();
+    }
+    let options = Options {
+        level: Level::Cache,
+        ..Options::default()
+    };
+    let small = Mounted::new(place.path().join("small"), "size=8m");
+    let settings = Settings::default();
+    let error = local(&source, &small.0, &options, &settings, &mut |_| ()).unwrap_err();
+    assert_eq!(error.to_string(), "the destination is full");
+    for (path, words) in describe(&small.0)
+        .iter()
+        .filter(|(path, _)| path.starts_with("a"))
+    {
+        let right = describe(&source).get(path) == Some(words);
+        assert!(right || path == Path::new("a"), "{path:?}: {words}");
+    }
+    // Room is made, and the same call comes to its end.
+    let remount = ["-o", "remount,size=64m"];
+    let more = std::process::Command::new("mount")
+        .args(remount)
+        .arg(&small.0)
+        .status();
+    assert!(more.unwrap().success());
+    let report = local(&source, &small.0, &options, &settings, &mut |_| ()).unwrap();
+    assert!(report.is_whole(), "{:?}", report.problems);
+    same(&source, &small.0);
+}
+
+#[test]
+fn a_destination_that_takes_no_writes_is_refused() {
+    let place = place();
+    let source = place.path().join("source");
+    fs::create_dir(&source).unwrap();
+    let fixed = Mounted::new(place.path().join("fixed"), "ro");
+    let error = transfer(&source, &fixed.0, &Settings::default()).unwrap_err();
+    assert!(error.to_string().contains("read-only"), "{error}");
+}
+
+#[test]
+fn a_file_system_in_memory_proves_no_device() {
+    let place = place();
+    let source = place.path().join("source");
+    fs::create_dir(&source).unwrap();
+    let memory = Mounted::new(place.path().join("memory"), "size=8m");
+    let error = transfer(&source, &memory.0, &Settings::default()).unwrap_err();
+    assert!(error.to_string().contains("it is on tmpfs"), "{error}");
+}
