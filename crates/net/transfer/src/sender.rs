@@ -12,7 +12,7 @@ use crate::report::{Progress, Report};
 use crate::walk::{Place, Step, Walk, source_of, words};
 use env::Clock;
 use env::errno::Errno;
-use rpc::{Channel, Connection, RpcError};
+use rpc::{Channel, Connection};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -451,11 +451,11 @@ impl Sender<'_> {
         let deadline = self.clock.now().after(self.options.patience);
         let said = self.channel.send(&rpc::encode(message)?, bulk, deadline);
         match said {
-            Err(RpcError::Reset(code)) => loop {
-                // The receiver said why before it gave up.
+            Err(error) if !error.is_timeout() => loop {
+                // The receiver said why before it gave up, or left.
                 match self.hear() {
                     Ok(()) => {}
-                    Err(TransferError::Rpc(_)) => return Err(RpcError::Reset(code).into()),
+                    Err(TransferError::Rpc(_)) => return Err(error.into()),
                     Err(why) => return Err(why),
                 }
             },

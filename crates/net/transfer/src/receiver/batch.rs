@@ -121,16 +121,16 @@ impl Worker<'_> {
                 Action::Progress(file, path, proved_bytes) => {
                     self.progress(file, path, proved_bytes, &mut placed)?;
                 }
-                Action::Keep { file, entry, bytes } => match carry::to_open(&file, &entry.meta) {
-                    Ok(lost) => {
+                Action::Keep { file, entry, bytes } => {
+                    if !carry::is_kept(&file, &entry.meta).map_err(fatal)? {
+                        let lost = carry::to_open(&file, &entry.meta).map_err(fatal)?;
                         kept_less(&mut placed, &entry.path, lost);
                         fsync(&file).map_err(fatal)?;
-                        placed.files += 1;
-                        placed.kept += 1;
-                        placed.bytes += bytes;
                     }
-                    Err(errno) => missing(&mut placed, &entry.path, words(errno)),
-                },
+                    placed.files += 1;
+                    placed.kept += 1;
+                    placed.bytes += bytes;
+                }
                 Action::Other(entry) => {
                     if self.other(&entry, &mut touched, &mut placed)? {
                         placed.others += 1;

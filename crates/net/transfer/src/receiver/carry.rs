@@ -1,17 +1,20 @@
 //! What an object carries besides its content.
 
-use crate::entry::{Meta, Time};
+use crate::entry::{Attributes, Meta, Time};
 use crate::walk::{is_carried, words};
 use env::errno::Errno;
 use rustix::fs::{
     AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags, chmodat, chownat,
-    fchmod, fchown, flistxattr, fremovexattr, fsetxattr, fstat, futimens, utimensat,
+    fchmod, fchown, fgetxattr, flistxattr, fremovexattr, fsetxattr, fstat, futimens, utimensat,
 };
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Longest list of names of attributes (XATTR_LIST_MAX of Linux).
 const LIST_MAX: usize = 64 << 10;
+
+/// Longest value of one (XATTR_SIZE_MAX of Linux).
+const VALUE_MAX: usize = 64 << 10;
 
 /// What could not be kept, in words.
 pub(super) type Lost = Vec<String>;
@@ -30,6 +33,17 @@ pub(super) fn to_open(file: impl AsFd, meta: &Meta) -> Result<Lost, Errno> {
     attributes(file, meta, &mut lost)?;
     set_modified(file, meta.modified)?;
     Ok(lost)
+}
+
+/// Whether a file carries all that already: to set it again would make it dirty, and a sync of it
+/// dear.
+pub(super) fn is_kept(file: impl AsFd, wanted: &Meta) -> Result<bool, Errno> {
+    let file = file.as_fd();
+    let now = Meta {
+        attributes: read_attributes(file)?,
+        ..crate::walk::meta(&fstat(file)?)
+    };
+    Ok(now == *wanted)
 }
 
 /// Gives an object that cannot be opened what it carries, by its name in a directory that nobody
@@ -58,15 +72,9 @@ pub(super) fn to_name(
 }
 
 fn attributes(file: BorrowedFd<'_>, meta: &Meta, lost: &mut Lost) -> Result<(), Errno> {
-    let mut list = vec![0; LIST_MAX];
-    let length = match flistxattr(file, &mut list[..]) {
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => 0,
-        length => length?,
-    };
-    let names = list.get(..length).unwrap_or_default().split(|b| *b == 0);
-    for name in names.filter(|name| is_carried(name)) {
-        if !meta.attributes.iter().any(|(wanted, _)| wanted == name) {
-            note(lost, &attribute_words(name), fremovexattr(file, name))?;
+    for name in names_of_attributes(file)? {
+        if !meta.attributes.iter().any(|(wanted, _)| *wanted == name) {
+            note(lost, &attribute_words(&name), fremovexattr(file, &name[..]))?;
         }
     }
     for (name, value) in &meta.attributes {
@@ -77,6 +85,30 @@ fn attributes(file: BorrowedFd<'_>, meta: &Meta, lost: &mut Lost) -> Result<(), 
         note(lost, &attribute_words(name), set)?;
     }
     Ok(())
+}
+
+/// The names of those that are carried.
+fn names_of_attributes(file: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>, Errno> {
+    let mut list = vec![0; LIST_MAX];
+    let length = match flistxattr(file, &mut list[..]) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => 0,
+        length => length?,
+    };
+    let names = list.get(..length).unwrap_or_default().split(|b| *b == 0);
+    let carried = names.filter(|name| is_carried(name));
+    Ok(carried.map(<[u8]>::to_vec).collect())
+}
+
+fn read_attributes(file: BorrowedFd<'_>) -> Result<Attributes, Errno> {
+    let mut found = Attributes::new();
+    for name in names_of_attributes(file)? {
+        let mut value = vec![0; VALUE_MAX];
+        let length = fgetxattr(file, &name[..], &mut value[..])?;
+        value.truncate(length);
+        found.push((name, value));
+    }
+    found.sort();
+    Ok(found)
 }
 
 /// What only a privileged receiver or another file system could keep is told and not fatal.
