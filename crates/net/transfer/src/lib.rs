@@ -24,8 +24,8 @@
 //!
 //! # How it is tested
 //! Trees with all kinds of objects are compared by an independent walk; connections are cut at
-//! every frame, and the transfer called again; a hook corrupts files between sync and proof, which
-//! level `device` has to find and level `wire` cannot; peers that lie are sent away.
+//! bytes drawn by seed, and the transfer called again; each level has to find the faults that it
+//! claims to, in memory and on a loop device, and no others; peers that lie are sent away.
 //!
 //! ```
 //! # use holdfast_transfer as transfer;
