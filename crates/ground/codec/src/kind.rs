@@ -35,7 +35,7 @@ pub const VOLUME_ATTRIBUTES: u16 = 14;
 pub const TRACE: u16 = 15;
 /// What is known of a file of a transfer that is not in place yet
 /// (`docs/formats/transfer-note.md`).
-pub const TRANSFER_NOTE: u16 = 16;
+pub const TRANSFER_NOTE: u16 = 20;
 
 /// The name of a kind, for people.
 pub fn name(kind: u16) -> &'static str {
