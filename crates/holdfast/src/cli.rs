@@ -4,7 +4,8 @@ use crate::config::{self, Flags, InForce};
 use crate::exit::{self, Exit};
 use crate::failure::Outcome;
 use crate::{
-    bench, check, down, inspect, logs, screen, shell, simulate, status, store, torture, up, volume,
+    bench, check, down, inspect, logs, screen, shell, simulate, status, store, torture, transfer,
+    up, volume,
 };
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -117,6 +118,10 @@ pub enum Command {
         #[command(subcommand)]
         command: volume::Command,
     },
+    /// Copy a tree, and prove what the destination's medium returns of it
+    Send(transfer::SendArgs),
+    /// Receive a tree that `send` sends
+    Receive(transfer::ReceiveArgs),
     /// Print what is in a file that Holdfast wrote
     Inspect(inspect::Args),
     /// Measure against a peer
@@ -173,6 +178,7 @@ impl Command {
                 what: simulate::Simulation::Redundancy(args),
             } => args.json,
             Command::Volume { command } => command.wants_json(),
+            Command::Send(args) => args.json,
             _ => false,
         }
     }
@@ -241,6 +247,8 @@ fn execute(cli: Cli, matches: &ArgMatches) -> Outcome<Exit> {
             }
         }
         Command::Volume { command } => volume::run(&command),
+        Command::Send(args) => transfer::send(&args),
+        Command::Receive(args) => transfer::receive(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Bench => bench::run(options_of(matches)),
         Command::Torture => torture::run(options_of(matches)),

@@ -66,6 +66,12 @@ pub enum Exit {
     VolumeFull = 44,
     /// No ublk.
     NoUblk = 45,
+    /// Some of a transfer is not in place.
+    TransferIncomplete = 50,
+    /// A transfer cannot be done there.
+    TransferRefused = 51,
+    /// A transfer ended before its end.
+    TransferStopped = 52,
 }
 
 /// One row of the table: code, name as in JSON, meaning.
@@ -209,6 +215,21 @@ pub static TABLE: &[Row] = &[
         Exit::NoUblk,
         "no_ublk",
         "`volume serve --ublk`: the kernel's ublk driver is not there, or cannot be used.",
+    ),
+    (
+        Exit::TransferIncomplete,
+        "transfer_incomplete",
+        "`send`: some objects are not in place, or not as they are in the source; they are named.",
+    ),
+    (
+        Exit::TransferRefused,
+        "transfer_refused",
+        "`send`, `receive`: the source or the destination cannot be used, or not at that level.",
+    ),
+    (
+        Exit::TransferStopped,
+        "transfer_stopped",
+        "`send`, `receive`: it stopped before its end; what is in place is whole.",
     ),
 ];
 

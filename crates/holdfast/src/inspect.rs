@@ -17,6 +17,7 @@ mod object;
 mod shard;
 mod store;
 mod trace;
+mod transfer;
 mod vlog;
 mod volume;
 
@@ -84,6 +85,7 @@ pub static KINDS: &[Kind] = &[
     vlog::MANIFEST,
     vlog::VALIDITY,
     vlog::DIRECTORY,
+    transfer::NOTE,
     object::SEGMENT,
     object::OBJECT,
 ];

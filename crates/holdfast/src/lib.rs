@@ -52,6 +52,7 @@ pub mod simulate;
 pub mod status;
 pub mod store;
 pub mod torture;
+pub mod transfer;
 pub mod units;
 pub mod up;
 pub mod volume;

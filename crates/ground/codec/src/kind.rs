@@ -33,6 +33,9 @@ pub const VOLUME_DIRECTORY: u16 = 13;
 pub const VOLUME_ATTRIBUTES: u16 = 14;
 /// The header of a trace of a disk (`docs/formats/trace.md`).
 pub const TRACE: u16 = 15;
+/// What is known of a file of a transfer that is not in place yet
+/// (`docs/formats/transfer-note.md`).
+pub const TRANSFER_NOTE: u16 = 20;
 
 /// First block of a segment file of a validity-tracked log (`docs/formats/vlog.md`).
 pub const VLOG_SEGMENT: u16 = 16;
@@ -69,6 +72,7 @@ pub fn name(kind: u16) -> &'static str {
         VLOG_MANIFEST => "manifest of a validity-tracked log",
         VLOG_VALIDITY => "validity of a validity-tracked log",
         VLOG_DIRECTORY => "directory of a validity-tracked log",
+        TRANSFER_NOTE => "note of a transfer",
         _ => "unknown here",
     }
 }

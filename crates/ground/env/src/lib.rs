@@ -56,6 +56,7 @@ pub mod descriptors;
 pub mod errno;
 pub mod handle;
 pub mod net;
+pub mod page_cache;
 pub mod real;
 #[cfg(feature = "sim")]
 pub mod sim;
@@ -71,7 +72,7 @@ mod wall;
 pub use batch::{BATCH_DEPTH, Request};
 pub use clock::{Clock, Moment};
 pub use files::{Files, Lock};
-pub use net::{Address, Listener, Net, Stream, Task};
+pub use net::{Address, Bell, Listener, Net, Stream, Task};
 pub use rng::Rng;
 pub use wall::{WallTime, wall_time};
 

@@ -79,6 +79,23 @@ pub trait Net: Send + Sync {
     /// Runs `work` on a thread of its own. A program that starts its threads here and waits nowhere
     /// but in calls of this crate runs in the simulation the same way each time.
     fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Task>>;
+
+    /// A bell, for threads that wait for each other.
+    fn bell(&self) -> Arc<dyn Bell>;
+}
+
+/// How threads of one process wait for each other, also in the simulation: who has changed
+/// something that they share rings, and who waits looks again. It counts, so that no ring is missed
+/// between a look and the wait.
+pub trait Bell: Send + Sync {
+    /// How often it was rung.
+    fn count(&self) -> u64;
+
+    /// Wakes everybody who waits.
+    fn ring(&self);
+
+    /// Returns when it has been rung more often than `seen`. ETIMEDOUT at the deadline.
+    fn wait(&self, seen: u64, deadline: Moment) -> Result<()>;
 }
 
 /// A thread that [`Net::spawn`] started; it goes on where this is dropped.

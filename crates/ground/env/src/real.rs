@@ -12,7 +12,7 @@ pub use clock::RealClock;
 pub use dir::RealDir;
 pub use disk::RealDisk;
 pub use files::RealFiles;
-pub use net::RealNet;
+pub use net::{RealNet, connected_child, connected_pair, stream_of};
 pub use ring::batches_use_io_uring;
 
 use crate::Result;

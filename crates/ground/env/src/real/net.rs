@@ -1,12 +1,16 @@
-//! TCP.
+//! TCP, and pairs of sockets inside one machine.
 
+mod bell;
+mod pipes;
 mod stream;
+
+pub use pipes::stream_of;
 
 use super::{RealClock, uninterrupted};
 use crate::Result;
 use crate::clock::{Clock, Moment};
 use crate::errno::Errno;
-use crate::net::{Address, BACKLOG, Listener, Net, Stream, Task};
+use crate::net::{Address, BACKLOG, Bell, Listener, Net, Stream, Task};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -14,6 +18,28 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stream::RealStream;
+
+/// Two ends of one connection inside this machine, over no network: what one sends the other
+/// receives.
+pub fn connected_pair() -> Result<(Arc<dyn Stream>, Arc<dyn Stream>)> {
+    let (a, b) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
+    let end = |socket| RealStream::of(socket, Address::new("local", 0));
+    Ok((Arc::new(end(a)), Arc::new(end(b))))
+}
+
+/// A connection to a process that is to be started: this end, and the other for its standard input
+/// and output.
+pub fn connected_child() -> Result<(Arc<dyn Stream>, OwnedFd)> {
+    let kind = SocketType::STREAM;
+    let flags = SocketFlags::CLOEXEC;
+    let (ours, its) = rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)?;
+    // Only this end: the child's own reads and writes are to wait.
+    rustix::io::ioctl_fionbio(&ours, true)?;
+    Ok((
+        Arc::new(RealStream::of(ours, Address::new("child", 0))),
+        its,
+    ))
+}
 
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
@@ -55,6 +81,10 @@ impl Net for RealNet {
             Ok(thread) => Ok(Box::new(RealTask(thread))),
             Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::AGAIN)),
         }
+    }
+
+    fn bell(&self) -> Arc<dyn Bell> {
+        Arc::new(bell::RealBell::default())
     }
 }
 

@@ -2,7 +2,9 @@
 
 use crate::{Place, drain, receive};
 use holdfast_env::errno::Errno;
-use holdfast_env::{Address, Moment, Rng, Stream};
+use holdfast_env::{Address, Bell, Moment, Rng, Stream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a host answers that has no such address.
 pub(crate) const NO_SUCH_ADDRESS: Errno = Errno::ADDRNOTAVAIL;
@@ -40,6 +42,11 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ),
     ("ends know where they are", addresses),
     ("a thread's panic reaches who joins it", panics),
+    ("a ring wakes who waits, and none is missed", rings),
+    (
+        "a bell that has rung is not waited for, one that has not only to the deadline",
+        silence,
+    ),
 ];
 
 fn noise(seed: u64, count: usize) -> Vec<u8> {
@@ -388,4 +395,42 @@ fn panics(place: &Place) {
     let task = place.right.spawn("panics", Box::new(work)).unwrap();
     let payload = task.join().unwrap_err();
     assert_eq!(payload.downcast_ref(), Some(&"planned"));
+}
+
+/// Two threads count to a hundred in turn, each waiting for the other.
+fn rings(place: &Place) {
+    const LAST: u64 = 100;
+    let (bell, number) = (place.right.bell(), Arc::new(AtomicU64::new(0)));
+    let count = |bell: Arc<dyn Bell>, number: Arc<AtomicU64>, mine: u64, deadline: Moment| {
+        loop {
+            let seen = bell.count();
+            let now = number.load(Ordering::Acquire);
+            if now >= LAST {
+                return;
+            }
+            if now % 2 == mine {
+                number.store(now + 1, Ordering::Release);
+                bell.ring();
+                // Rung before the wait begins: it must not be missed.
+                assert_eq!(bell.wait(seen, deadline), Ok(()));
+            } else {
+                assert_eq!(bell.wait(seen, deadline), Ok(()));
+            }
+        }
+    };
+    let deadline = place.soon();
+    let (own, shared) = (bell.clone(), number.clone());
+    let work = move || count(own, shared, 1, deadline);
+    let task = place.right.spawn("odd", Box::new(work)).unwrap();
+    count(bell.clone(), number.clone(), 0, deadline);
+    bell.ring();
+    task.join().unwrap();
+    assert_eq!(number.load(Ordering::Acquire), LAST);
+}
+
+pub(crate) fn silence(place: &Place) {
+    let bell = place.right.bell();
+    bell.ring();
+    assert_eq!(bell.wait(0, Moment(0)), Ok(()), "rung already");
+    assert_eq!(bell.wait(1, place.shortly()), Err(Errno::TIMEDOUT));
 }

@@ -5,7 +5,7 @@ use crate::cases::Case;
 use crate::{Place, cases, faults};
 use holdfast_env::errno::Errno;
 use holdfast_env::sim::Network;
-use holdfast_env::{Address, Listener, Moment, Net, Result, Stream, Task};
+use holdfast_env::{Address, Bell, Listener, Moment, Net, Result, Stream, Task};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -38,6 +38,24 @@ enum Bug {
     IgnoresPartitions,
     /// What was sent before a partition healed arrives again. Only where there are partitions.
     RepeatsAfterHeal,
+    /// A ring between a look and the wait is missed.
+    MissesRings,
+}
+
+struct DeafBell(Arc<dyn Bell>);
+
+impl Bell for DeafBell {
+    fn count(&self) -> u64 {
+        self.0.count()
+    }
+
+    fn ring(&self) {
+        self.0.ring();
+    }
+
+    fn wait(&self, _seen: u64, deadline: Moment) -> Result<()> {
+        self.0.wait(self.0.count(), deadline)
+    }
 }
 
 struct Wrapped {
@@ -102,6 +120,14 @@ impl Net for Wrapped {
 
     fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Task>> {
         self.net.spawn(name, work)
+    }
+
+    fn bell(&self) -> Arc<dyn Bell> {
+        let bell = self.net.bell();
+        match self.bug {
+            Bug::MissesRings => Arc::new(DeafBell(bell)),
+            _ => bell,
+        }
     }
 }
 
@@ -220,6 +246,7 @@ const FOUND_BY: &[(Bug, Case)] = &[
     (Bug::StaysOpen, cases::closed_listener),
     (Bug::LosesAfterTimeout, cases::goes_on),
     (Bug::FinishClosesBoth, cases::finished),
+    (Bug::MissesRings, cases::silence),
 ];
 
 const FOUND_BY_FAULTS: &[(Bug, faults::Case)] = &[

@@ -1,4 +1,4 @@
-//! A TCP connection.
+//! A connection of TCP, or between two sockets of this machine.
 
 use super::wait;
 use crate::Result;
@@ -28,13 +28,18 @@ impl RealStream {
     pub(super) fn new(socket: OwnedFd, peer: Address) -> Result<RealStream> {
         // Callers send whole messages; to hold them back for more only costs time.
         sockopt::set_tcp_nodelay(&socket, true)?;
-        Ok(RealStream {
+        Ok(RealStream::of(socket, peer))
+    }
+
+    /// As [`RealStream::new`], of a socket that is not TCP's.
+    pub(super) fn of(socket: OwnedFd, peer: Address) -> RealStream {
+        RealStream {
             socket,
             peer,
             out: Poison::default(),
             lost: AtomicBool::new(false),
             closed: AtomicBool::new(false),
-        })
+        }
     }
 
     fn check_open(&self) -> Result<()> {

@@ -6,10 +6,11 @@ use super::{Network, State};
 use crate::Result;
 use crate::clock::Moment;
 use crate::errno::Errno;
-use crate::net::{Address, Listener, Net, Stream, Task};
+use crate::net::{Address, Bell, Listener, Net, Stream, Task};
 use crate::poison::Poison;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A [`Network`] as one of its hosts sees it. When the host's process is killed or its power is
 /// cut, this and what it gave answer ENODEV.
@@ -139,6 +140,39 @@ impl Net for SimNet {
     fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Task>> {
         self.check_alive(&self.network.lock())?;
         self.network.start_task(name, work)
+    }
+
+    fn bell(&self) -> Arc<dyn Bell> {
+        Arc::new(SimBell {
+            net: self.clone(),
+            rings: AtomicU64::new(0),
+        })
+    }
+}
+
+struct SimBell {
+    net: SimNet,
+    rings: AtomicU64,
+}
+
+impl Bell for SimBell {
+    fn count(&self) -> u64 {
+        self.rings.load(Ordering::Acquire)
+    }
+
+    fn ring(&self) {
+        self.rings.fetch_add(1, Ordering::AcqRel);
+        self.net.network.lock().turns.change();
+    }
+
+    fn wait(&self, seen: u64, deadline: Moment) -> Result<()> {
+        self.net.wait(deadline, |_| {
+            if self.count() > seen {
+                Step::Done(Ok(()))
+            } else {
+                Step::Wait(Moment::NEVER)
+            }
+        })
     }
 }
 

@@ -1,0 +1,248 @@
+use super::*;
+use codec::crc32c;
+use env::sim::Network;
+use env::sim::network::Conditions;
+use env::{Address, Clock, Listener, Rng};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// What is asked: a number, and bytes that follow from it.
+const OPERATIONS: u64 = 4;
+
+fn noise(number: u64) -> Vec<u8> {
+    let mut bytes = vec![0; 20 + number as usize * 7];
+    Rng::new(number).fill(&mut bytes);
+    bytes
+}
+
+/// What a test does to the bytes that one side receives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Harm {
+    None,
+    /// Flips the lowest bit of this byte.
+    Flip(u64),
+}
+
+struct Harmed {
+    stream: Arc<dyn Stream>,
+    harm: Harm,
+    received: AtomicU64,
+}
+
+impl Stream for Harmed {
+    fn peer(&self) -> &Address {
+        self.stream.peer()
+    }
+
+    fn receive(&self, buffer: &mut [u8], deadline: Moment) -> env::Result<usize> {
+        let count = self.stream.receive(buffer, deadline)?;
+        let before = self.received.fetch_add(count as u64, Ordering::Relaxed);
+        if let Harm::Flip(at) = self.harm
+            && let Some(at) = at.checked_sub(before)
+            && let Some(byte) = buffer[..count].get_mut(at as usize)
+        {
+            *byte ^= 1;
+        }
+        Ok(count)
+    }
+
+    fn send(&self, data: &[u8], deadline: Moment) -> env::Result<()> {
+        self.stream.send(data, deadline)
+    }
+
+    fn finish(&self) -> env::Result<()> {
+        self.stream.finish()
+    }
+
+    fn close(&self) {
+        self.stream.close();
+    }
+}
+
+fn harmed(stream: Arc<dyn Stream>, harm: Harm) -> Arc<dyn Stream> {
+    Arc::new(Harmed {
+        stream,
+        harm,
+        received: AtomicU64::new(0),
+    })
+}
+
+/// Answers each request with the checksum of what it got, on as many connections as come.
+fn serve(listener: &dyn Listener, net: Arc<dyn Net>, harm: Harm, got: &Mutex<Vec<Vec<u8>>>) {
+    let mut harm = harm;
+    while let Ok(stream) = listener.accept(Moment::NEVER) {
+        // Only the first connection is harmed.
+        let stream = harmed(stream, std::mem::replace(&mut harm, Harm::None));
+        let limits = Limits::default();
+        let connection = Connection::start(stream, net.as_ref(), Role::Server, limits).unwrap();
+        while let Ok(channel) = connection.accept(Moment::NEVER) {
+            let Ok(Some(request)) = channel.receive(Moment::NEVER) else {
+                continue;
+            };
+            let sum = crc32c(&request.bulk);
+            got.lock().push(request.bulk);
+            let _lost = channel.send(&request.body, &sum.to_le_bytes(), Moment::NEVER);
+            let _lost = channel.finish();
+        }
+    }
+}
+
+struct Outcome {
+    /// Requests that came to the server and were never sent, or answers that do not fit.
+    wrong: usize,
+    connections: usize,
+}
+
+fn run(seed: u64, cut: Option<(&str, &str, usize)>, server: Harm, client: Harm) -> Outcome {
+    let network = Network::new(seed);
+    if let Some((from, to, bytes)) = cut {
+        network.cut_after(from, to, bytes);
+    }
+    let (left, right) = (network.host("left"), network.host("right"));
+    let clock = network.clock();
+    let listener = right.listen(&Address::new("right", 0)).unwrap();
+    let got = Arc::new(Mutex::new(Vec::new()));
+    let (accepting, own, net) = (listener.clone(), got.clone(), right.clone());
+    let work = move || serve(accepting.as_ref(), net, server, &own);
+    let task = right.spawn("server", Box::new(work)).unwrap();
+    let mut outcome = Outcome {
+        wrong: 0,
+        connections: 0,
+    };
+    let mut next = 0;
+    let mut harm = client;
+    while next < OPERATIONS {
+        outcome.connections += 1;
+        assert!(outcome.connections < 100, "no end");
+        let deadline = clock.now().after(Duration::from_secs(1));
+        let Ok(stream) = left.connect(listener.address(), deadline) else {
+            continue;
+        };
+        let stream = harmed(stream, std::mem::replace(&mut harm, Harm::None));
+        let role = Role::Client;
+        let connection = Connection::start(stream, left.as_ref(), role, Limits::default()).unwrap();
+        while next < OPERATIONS {
+            let (body, bulk) = (next.to_le_bytes(), noise(next));
+            let Ok(answer) = connection.call(&body, &bulk, deadline) else {
+                break;
+            };
+            if answer.body != body || answer.bulk != crc32c(&bulk).to_le_bytes() {
+                outcome.wrong += 1;
+            }
+            next += 1;
+        }
+    }
+    listener.close();
+    task.join().unwrap();
+    let sent: Vec<Vec<u8>> = (0..OPERATIONS).map(noise).collect();
+    outcome.wrong += got.lock().iter().filter(|got| !sent.contains(got)).count();
+    outcome
+}
+
+#[test]
+fn a_connection_cut_after_any_byte_is_made_up_for_by_another() {
+    let mut cut_short = 0;
+    for (from, to) in [("left", "right"), ("right", "left")] {
+        for bytes in 0..500 {
+            let seed = bytes as u64;
+            let outcome = run(seed, Some((from, to, bytes)), Harm::None, Harm::None);
+            assert_eq!(outcome.wrong, 0, "seed {seed}, {from} after {bytes}");
+            cut_short += usize::from(outcome.connections > 1);
+        }
+    }
+    assert!(cut_short > 800, "most cuts fall into the conversation");
+}
+
+#[test]
+fn a_bit_flipped_on_the_way_is_never_taken_for_data() {
+    let mut found = 0;
+    for at in 0..450 {
+        for (server, client) in [(Harm::Flip(at), Harm::None), (Harm::None, Harm::Flip(at))] {
+            let outcome = run(at, None, server, client);
+            assert_eq!(outcome.wrong, 0, "{server:?} {client:?}");
+            found += usize::from(outcome.connections > 1);
+        }
+    }
+    assert!(
+        found > 700,
+        "{found} of 900 flips fall into the conversation"
+    );
+}
+
+/// Sends more than a window both ways at once, and reads only between.
+#[test]
+fn both_sides_may_send_more_than_a_window_at_once() {
+    const PIECES: usize = 12;
+    let network = Network::new(3);
+    network.set_conditions(Conditions {
+        segment_bytes_max: 64 << 10,
+        ..Conditions::default()
+    });
+    let (left, right) = (network.host("left"), network.host("right"));
+    let listener = right.listen(&Address::new("right", 0)).unwrap();
+    let deadline = network.clock().now().after(Duration::from_secs(600));
+    let exchange = move |channel: &Channel, net: Arc<dyn Net>, mine: u8| {
+        let other = Arc::new(Mutex::new(0));
+        let (shared, id) = (channel.shared.clone(), channel.id);
+        let sending = move || {
+            // The same stream, held by another thread that only sends.
+            let channel = std::mem::ManuallyDrop::new(Channel { shared, id });
+            for number in 0..PIECES {
+                let bulk = vec![mine; 1 << 20];
+                channel.send(&[number as u8], &bulk, deadline).unwrap();
+            }
+            channel.finish().unwrap();
+        };
+        let task = net.spawn("sender", Box::new(sending)).unwrap();
+        while let Some(message) = channel.receive(deadline).unwrap() {
+            assert!(message.bulk.iter().all(|byte| *byte != mine));
+            *other.lock() += message.bulk.len();
+        }
+        task.join().unwrap();
+        assert_eq!(*other.lock(), PIECES << 20);
+    };
+    let (accepting, net) = (listener.clone(), right.clone());
+    let work = move || {
+        let stream = accepting.accept(deadline).unwrap();
+        let role = Role::Server;
+        let connection = Connection::start(stream, net.as_ref(), role, Limits::default()).unwrap();
+        let channel = connection.accept(deadline).unwrap();
+        channel.receive(deadline).unwrap();
+        exchange(&channel, net, 1);
+        drop(channel);
+        connection.close(deadline).unwrap();
+    };
+    let task = right.spawn("server", Box::new(work)).unwrap();
+    let stream = left.connect(listener.address(), deadline).unwrap();
+    let role = Role::Client;
+    let connection = Connection::start(stream, left.as_ref(), role, Limits::default()).unwrap();
+    let channel = connection.open(b"go", b"", deadline).unwrap();
+    exchange(&channel, left.clone(), 2);
+    drop(channel);
+    connection.close(deadline).unwrap();
+    task.join().unwrap();
+}
+
+#[test]
+fn who_is_refused_is_told_why() {
+    let network = Network::new(1);
+    let (left, right) = (network.host("left"), network.host("right"));
+    let listener = right.listen(&Address::new("right", 0)).unwrap();
+    let deadline = network.clock().now().after(Duration::from_secs(10));
+    let (accepting, net) = (listener.clone(), right.clone());
+    let work = move || {
+        let stream = accepting.accept(deadline).unwrap();
+        let role = Role::Server;
+        let connection = Connection::start(stream, net.as_ref(), role, Limits::default()).unwrap();
+        connection.refuse("no room today");
+        let _ended = connection.close(deadline);
+    };
+    let task = right.spawn("server", Box::new(work)).unwrap();
+    let stream = left.connect(listener.address(), deadline).unwrap();
+    let role = Role::Client;
+    let connection = Connection::start(stream, left.as_ref(), role, Limits::default()).unwrap();
+    let error = connection.call(b"", b"", deadline).unwrap_err();
+    assert_eq!(error, RpcError::Refused("no room today".to_owned()));
+    drop(connection);
+    task.join().unwrap();
+}

@@ -1,0 +1,342 @@
+//! `holdfast send` and `holdfast receive`: trees, and the proof of what arrived.
+
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::screen::{self, Bar};
+use crate::units;
+use ::transfer::{FailureKind, Level, Options, Problem, Progress, Report, Settings, TransferError};
+use env::Clock;
+use env::real::{RealClock, RealNet, stream_of};
+use rpc::{Connection, Limits, Role};
+use serde_json::json;
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+mod destination;
+mod ssh;
+
+use destination::Destination;
+
+/// Problems that are named in text; `--json` names them all.
+const PROBLEMS_SHOWN: usize = 20;
+
+/// How long the last words of two sides may take.
+const FAREWELL: Duration = Duration::from_secs(30);
+
+/// Arguments of `holdfast send`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+If SRC is a directory, what is in it goes into the directory DST; if it is a file, the file does. \
+DST is made where it is missing. It is a path of this machine, or ssh://[USER@]HOST[:PORT]/PATH, \
+where holdfast has to be installed. What is in DST and not in SRC stays.
+
+Levels, each with what the ones before it claim:
+  wire     the bytes arrived as they were sent and were synced; what was stored was not read
+  cache    the kernel returned the right bytes after they were synced, perhaps from its page cache
+  device   the device returned them: they were dropped from the page cache before")]
+pub struct SendArgs {
+    /// A directory or a file
+    #[arg(value_name = "SRC")]
+    pub source: PathBuf,
+    /// Where to
+    #[arg(value_name = "DST")]
+    pub destination: std::ffi::OsString,
+    /// What to prove of each file before it is put in place: wire, cache or device
+    #[arg(long, value_name = "LEVEL", default_value = "device")]
+    pub level: Level,
+    /// The program for ssh:// destinations, with its own options
+    #[arg(long, value_name = "COMMAND", default_value = "ssh")]
+    pub ssh: String,
+    /// What holdfast is called on the other machine
+    #[arg(long, value_name = "PATH", default_value = "holdfast")]
+    pub remote_holdfast: String,
+    /// One JSON object in place of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `holdfast receive`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ReceiveArgs {
+    /// The directory; made where it is missing
+    #[arg(value_name = "DST")]
+    pub destination: PathBuf,
+    /// Speak through standard input and output: `send` starts it like this through ssh
+    #[arg(long, required = true)]
+    pub stdio: bool,
+}
+
+/// Sends a tree.
+///
+/// # Errors
+/// Source or destination cannot be used, or the transfer stopped before its end.
+pub fn send(args: &SendArgs) -> Outcome<Exit> {
+    env::descriptors::raise_limit();
+    let options = Options {
+        level: args.level,
+        ..Options::default()
+    };
+    let mut bar = Bar::new("sending");
+    let mut show = |progress: Progress| {
+        bar.show(&redundancy::status::Progress {
+            phase: "sending".to_owned(),
+            objects_done: progress.files,
+            bytes_done: progress.bytes_sent,
+            ..redundancy::status::Progress::default()
+        });
+    };
+    let begun = Instant::now();
+    let report = match Destination::parse(&args.destination)? {
+        Destination::Local(path) => {
+            destination::need_apart(&args.source, &path)?;
+            let settings = Settings::default();
+            ::transfer::local(&args.source, &path, &options, &settings, &mut show)
+                .map_err(|error| explain(&error))?
+        }
+        Destination::Ssh(host) => ssh::send(args, &host, &options, &mut show)?,
+    };
+    drop(bar);
+    let seconds = begun.elapsed().as_secs_f64();
+    if args.json {
+        screen::print_json(&json(&report, seconds))?;
+    } else {
+        screen::print(&words(&report, seconds))?;
+    }
+    Ok(match report.is_whole() {
+        true => Exit::Done,
+        false => Exit::TransferIncomplete,
+    })
+}
+
+/// Receives a tree through standard input and output.
+///
+/// # Errors
+/// The destination cannot be used, or the sender went away.
+pub fn receive(args: &ReceiveArgs) -> Outcome<Exit> {
+    if std::io::stdin().is_terminal() || std::io::stdout().is_terminal() {
+        return Err(Failure::refuse(
+            Exit::Usage,
+            "standard input and output are a terminal",
+            "`holdfast send SRC ssh://HOST/DST` starts this command by itself",
+        ));
+    }
+    env::descriptors::raise_limit();
+    let unexpected =
+        |error: &dyn std::fmt::Display| Failure::unexpected("standard input and output", error);
+    let own = |file: &dyn AsFd| file.as_fd().try_clone_to_owned();
+    let input = own(&std::io::stdin()).map_err(|error| unexpected(&error))?;
+    let output = own(&std::io::stdout()).map_err(|error| unexpected(&error))?;
+    // Whatever else prints must not get into the conversation, and its end has to be seen.
+    let nothing = std::fs::File::open("/dev/null").map_err(|error| unexpected(&error))?;
+    rustix::stdio::dup2_stdin(&nothing).map_err(|error| unexpected(&error))?;
+    rustix::stdio::dup2_stdout(std::io::stderr()).map_err(|error| unexpected(&error))?;
+    let stream = stream_of(input, output).map_err(|error| unexpected(&error))?;
+    let connection = Connection::start(stream, &RealNet, Role::Server, Limits::default())
+        .map_err(|error| unexpected(&error))?;
+    let settings = Settings::default();
+    let received = ::transfer::receive(&args.destination, &connection, &RealClock, &settings);
+    // Where the sender has gone nobody waits for it.
+    let _ended = connection.close(RealClock.now().after(FAREWELL));
+    received.map_err(|error| explain(&error))?;
+    Ok(Exit::Done)
+}
+
+/// A failure for people.
+fn explain(error: &TransferError) -> Failure {
+    const SAFE: &str = "every file under its own name in the destination is whole";
+    const AGAIN: &str = "the same command again goes on where it stopped";
+    let (exit, next) = match error {
+        TransferError::Failed { kind, .. } => match kind {
+            FailureKind::Destination => (
+                Exit::TransferRefused,
+                "name a directory, or one to be made in a directory that is there",
+            ),
+            FailureKind::Level => (
+                Exit::TransferRefused,
+                "ask for less: `--level cache`, and know that it proves less",
+            ),
+            FailureKind::Version => (
+                Exit::TransferRefused,
+                "install the same version of holdfast on both machines",
+            ),
+            FailureKind::Busy => (Exit::TransferStopped, "wait until that one has ended"),
+            FailureKind::Full => (
+                Exit::TransferStopped,
+                "make room; the same command again goes on where it stopped",
+            ),
+            FailureKind::Medium => (
+                Exit::TransferStopped,
+                "look at the destination's disk: `dmesg`; nothing that it returned was trusted",
+            ),
+        },
+        TransferError::Io { .. } => (
+            Exit::TransferRefused,
+            "name a source that this user may read",
+        ),
+        _ => (Exit::TransferStopped, AGAIN),
+    };
+    Failure {
+        what: error.to_string(),
+        safe: SAFE.to_owned(),
+        next: next.to_owned(),
+        exit,
+    }
+}
+
+fn json(report: &Report, seconds: f64) -> serde_json::Value {
+    let problem = |problem: &Problem| {
+        json!({
+            "path": problem.path.to_string(),
+            "what": problem.what,
+            "missing": problem.missing,
+        })
+    };
+    json!({
+        "level": report.level,
+        "claim": report.level.claim(),
+        "whole": report.is_whole(),
+        "files": report.files,
+        "files_unchanged": report.kept,
+        "bytes": report.bytes,
+        "others": report.others,
+        "bytes_sent": report.bytes_sent,
+        "bytes_resumed": report.bytes_resumed,
+        "pages_resent": report.pages_resent,
+        "problems": report.problems.iter().map(problem).collect::<Vec<_>>(),
+        "problems_more": report.problems_more,
+        "seconds": seconds,
+    })
+}
+
+fn words(report: &Report, seconds: f64) -> String {
+    let mut text = format!(
+        "{} of {} in place, proved at level {}\n  that is: {}\n",
+        units::plural(report.files, "file"),
+        units::bytes(report.bytes),
+        report.level,
+        report.level.claim(),
+    );
+    let mut line = |name: &str, value: String| text.push_str(&format!("  {name:<11}{value}\n"));
+    let rate = (report.bytes_sent as f64 / seconds.max(0.001)) as u64;
+    line(
+        "sent:",
+        format!(
+            "{} in {seconds:.1} s, {}/s",
+            units::bytes(report.bytes_sent),
+            units::bytes(rate)
+        ),
+    );
+    if report.kept > 0 {
+        line(
+            "unchanged:",
+            format!("{}, compared", units::plural(report.kept, "file")),
+        );
+    }
+    if report.bytes_resumed > 0 {
+        line(
+            "resumed:",
+            format!("{} were proved before", units::bytes(report.bytes_resumed)),
+        );
+    }
+    if report.pages_resent > 0 {
+        line(
+            "repaired:",
+            format!(
+                "{} read back wrong and were sent again: look at the destination's disk",
+                units::plural(report.pages_resent, "page")
+            ),
+        );
+    }
+    if !report.is_whole() {
+        let all = report.problems.len() as u64 + report.problems_more;
+        text.push_str(&format!("NOT AS IN THE SOURCE: {}\n", units::count(all)));
+        for problem in report.problems.iter().take(PROBLEMS_SHOWN) {
+            let state = if problem.missing {
+                "missing"
+            } else {
+                "differs"
+            };
+            text.push_str(&format!("  {state}: {}: {}\n", problem.path, problem.what));
+        }
+        let shown = report.problems.len().min(PROBLEMS_SHOWN) as u64;
+        if all > shown {
+            text.push_str(&format!(
+                "  and {} more; --json names them\n",
+                units::count(all - shown)
+            ));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ::transfer::TreePath;
+
+    fn report(level: Level) -> Report {
+        Report {
+            level,
+            files: 1204,
+            kept: 1000,
+            bytes: 3 << 30,
+            others: 17,
+            bytes_sent: 1 << 30,
+            bytes_resumed: 32 << 20,
+            pages_resent: 1,
+            problems: Vec::new(),
+            problems_more: 0,
+        }
+    }
+
+    #[test]
+    fn a_report_says_what_was_proved() {
+        insta::assert_snapshot!(words(&report(Level::Device), 2.0));
+    }
+
+    #[test]
+    fn what_is_not_in_place_is_named() {
+        let problem = |name: &[u8], what: &str, missing| Problem {
+            path: TreePath::root().join(name),
+            what: what.to_owned(),
+            missing,
+        };
+        let report = Report {
+            problems: vec![
+                problem(b"a\nb", "a directory is in its place", true),
+                problem(
+                    b"c\xff",
+                    "its owner could not be kept: operation not permitted",
+                    false,
+                ),
+            ],
+            problems_more: 3,
+            ..report(Level::Cache)
+        };
+        insta::assert_snapshot!(words(&report, 2.0));
+        assert_eq!(json(&report, 2.0)["problems"][1]["path"], "c\\xff");
+    }
+
+    #[test]
+    fn every_failure_says_what_to_do() {
+        let failed = |kind| TransferError::Failed {
+            kind,
+            what: "what happened".to_owned(),
+        };
+        let all = [
+            FailureKind::Destination,
+            FailureKind::Level,
+            FailureKind::Version,
+            FailureKind::Busy,
+            FailureKind::Full,
+            FailureKind::Medium,
+        ];
+        let shown: Vec<String> = all
+            .into_iter()
+            .map(|kind| explain(&failed(kind)).to_string())
+            .collect();
+        insta::assert_snapshot!(shown.join("\n"));
+    }
+}

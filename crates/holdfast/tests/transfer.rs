@@ -1,0 +1,270 @@
+//! `holdfast send` as a process, killed again and again, and through something that stands in for
+//! ssh.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long to wait for what should happen.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+struct Place {
+    home: tempfile::TempDir,
+}
+
+impl Place {
+    /// On the file system that the build is on: one in memory has no device.
+    fn new() -> Place {
+        let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+        Place { home }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    /// A tree with a large file and small ones.
+    fn fill(&self) {
+        let source = self.path("source");
+        fs::create_dir_all(source.join("small")).expect("directories");
+        let mut rng = env::Rng::new(11);
+        let mut noise = |length: usize| {
+            let mut bytes = vec![0; length];
+            rng.fill(&mut bytes);
+            bytes
+        };
+        fs::write(source.join("large"), noise(80 << 20)).expect("a file");
+        for number in 0..300 {
+            let name = source.join("small").join(number.to_string());
+            fs::write(name, noise(number * 31)).expect("a file");
+        }
+    }
+
+    /// A program that runs what ssh would have run over there.
+    fn ssh(&self) -> PathBuf {
+        let path = self.path("ssh");
+        let script =
+            "#!/bin/sh\n[ \"$1\" = -- ] && [ \"$2\" = host ] || exit 9\neval \"exec $3\"\n";
+        fs::write(&path, script).expect("a script");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a mode");
+        path
+    }
+
+    fn send(&self, through_ssh: bool) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+        command.arg("send").arg(self.path("source"));
+        if through_ssh {
+            let to = format!("ssh://host{}", self.path("destination").display());
+            command.arg(to).arg("--ssh").arg(self.ssh());
+            command.args(["--remote-holdfast", env!("CARGO_BIN_EXE_holdfast")]);
+        } else {
+            command.arg(self.path("destination"));
+        }
+        command
+    }
+
+    /// What is in place: every file is one of the source, whole.
+    fn check(&self, what: &str) -> usize {
+        let (right, there) = (
+            files(&self.path("source")),
+            files(&self.path("destination")),
+        );
+        for (path, content) in &there {
+            assert!(
+                right.get(path) == Some(content),
+                "{what}: {path:?} is wrong"
+            );
+        }
+        there.len()
+    }
+}
+
+fn files(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![root.to_path_buf()];
+    while let Some(path) = open.pop() {
+        for entry in fs::read_dir(&path).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let relative = path.strip_prefix(root).expect("below the root");
+            match path.is_dir() {
+                true if relative == Path::new(".holdfast-transfer") => {}
+                true => open.push(path),
+                false => {
+                    let content = fs::read(&path).expect("a readable file");
+                    found.insert(relative.to_path_buf(), content);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Bytes that the destination takes, with what is not in place yet.
+fn bytes_below(root: &Path) -> u64 {
+    let mut sum = 0;
+    let mut open = vec![root.to_path_buf()];
+    while let Some(path) = open.pop() {
+        for entry in fs::read_dir(&path).into_iter().flatten().flatten() {
+            // Files come and go meanwhile.
+            match entry.metadata() {
+                Ok(found) if found.is_dir() => open.push(entry.path()),
+                Ok(found) => sum += found.len(),
+                Err(_) => {}
+            }
+        }
+    }
+    sum
+}
+
+/// Waits until so many bytes are there, or the process has ended; whether it runs still.
+fn wait_for(child: &mut Child, root: &Path, bytes: u64) -> bool {
+    let begun = Instant::now();
+    while bytes_below(root) < bytes {
+        if child.try_wait().expect("a child").is_some() {
+            return false;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{bytes} bytes do not come");
+        std::thread::yield_now();
+    }
+    child.try_wait().expect("a child").is_none()
+}
+
+/// The only child of a process.
+fn child_of(pid: u32) -> Option<u32> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let children = fs::read_to_string(path).ok()?;
+    children.split_whitespace().next()?.parse().ok()
+}
+
+fn kill(pid: u32) {
+    let pid = i32::try_from(pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw);
+    let signal = rustix::process::Signal::KILL;
+    rustix::process::kill_process(pid.expect("a process"), signal).expect("a kill");
+}
+
+fn text(output: &Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+/// Kills one side at rising amounts of data, and ends with a run that nobody kills.
+fn kill_again_and_again(through_ssh: bool, receiver: bool) {
+    let place = Place::new();
+    place.fill();
+    let destination = place.path("destination");
+    let mut killed = 0;
+    for step in 0..10u64 {
+        let mut command = place.send(through_ssh);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut sender = command.spawn().expect("a process");
+        if wait_for(&mut sender, &destination, 1 + step * (8 << 20)) {
+            let victim = match receiver {
+                true => child_of(sender.id()),
+                false => Some(sender.id()),
+            };
+            if let Some(victim) = victim {
+                kill(victim);
+                killed += 1;
+            }
+        }
+        let status = sender.wait().expect("an end");
+        if receiver {
+            let code = status.code();
+            assert!(matches!(code, Some(0 | 52)), "{step}: {code:?}");
+        }
+        place.check(&format!("after kill {step}"));
+    }
+    assert!(killed >= 5, "{killed} kills met a running transfer");
+    // A receiver whose sender was killed may need a moment to see it and let go of its lock.
+    let begun = Instant::now();
+    let last = loop {
+        let output = place.send(through_ssh).output().expect("a process");
+        let busy = output.status.code() == Some(52) && text(&output).contains("another transfer");
+        if !busy || begun.elapsed() > PATIENCE {
+            break output;
+        }
+    };
+    assert!(last.status.success(), "{}", text(&last));
+    assert_eq!(place.check("at the end"), 301);
+    assert!(!destination.join(".holdfast-transfer").exists());
+}
+
+#[test]
+fn a_copy_that_is_killed_again_and_again_comes_to_its_end() {
+    kill_again_and_again(false, false);
+}
+
+#[test]
+fn a_sender_that_is_killed_again_and_again_comes_to_its_end() {
+    kill_again_and_again(true, false);
+}
+
+#[test]
+fn a_receiver_that_is_killed_again_and_again_is_gone_on_with() {
+    kill_again_and_again(true, true);
+}
+
+#[test]
+fn a_host_that_is_not_reached_is_said_to_be() {
+    let place = Place::new();
+    place.fill();
+    fs::write(
+        place.path("ssh"),
+        "#!/bin/sh\necho no route >&2\nexit 255\n",
+    )
+    .expect("a script");
+    let mode = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(place.path("ssh"), mode).expect("a mode");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+    command.arg("send").arg(place.path("source"));
+    command
+        .args(["ssh://host/d", "--ssh"])
+        .arg(place.path("ssh"));
+    let output = command.output().expect("a process");
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(52), "{text}");
+    assert!(
+        text.contains("no route") && text.contains("ended with code 255"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_is_done() {
+    let place = Place::new();
+    place.fill();
+    let source = place.path("source");
+    let send = |to: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+        let output = command
+            .arg("send")
+            .arg(&source)
+            .arg(to)
+            .arg("--json")
+            .output();
+        let output = output.expect("a process");
+        (output.status.code(), text(&output))
+    };
+    let inside = source.join("within");
+    let memory = tempfile::tempdir_in("/dev/shm").expect("a directory in memory");
+    for (to, code, words) in [
+        (inside.to_str().expect("UTF-8"), 51, "in each other"),
+        ("host:dir", 2, "not there yet"),
+        ("ssh://host", 2, "no address"),
+        ("/dev/null", 51, "not a directory"),
+        (memory.path().to_str().expect("UTF-8"), 51, "it is on tmpfs"),
+    ] {
+        let (exit, text) = send(to);
+        assert_eq!(exit, Some(code), "{to}: {text}");
+        assert!(text.contains(words), "{to}: {text}");
+    }
+    assert!(!inside.exists());
+}

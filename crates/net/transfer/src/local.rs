@@ -1,0 +1,47 @@
+//! From one place of this machine to another: both sides in one process.
+
+use crate::error::TransferError;
+use crate::receiver::{Settings, receive};
+use crate::report::{Progress, Report};
+use crate::sender::{Options, send};
+use env::Clock;
+use env::real::{RealClock, RealNet, connected_pair};
+use rpc::{Connection, Limits, Role};
+use std::path::Path;
+use std::time::Duration;
+
+/// How long the last words of the two sides may take.
+const FAREWELL: Duration = Duration::from_secs(10);
+
+/// Sends the tree (or the file) at `source` to the directory `destination`.
+///
+/// # Errors
+/// As [`send()`].
+pub fn local(
+    source: &Path,
+    destination: &Path,
+    options: &Options,
+    settings: &Settings,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report, TransferError> {
+    let (here, there) = connected_pair().map_err(TransferError::io("a pair of sockets"))?;
+    let limits = Limits::default();
+    std::thread::scope(|scope| {
+        let server = Connection::start(there, &RealNet, Role::Server, limits)?;
+        let client = Connection::start(here, &RealNet, Role::Client, limits)?;
+        let receiver = scope.spawn(move || {
+            let received = receive(destination, &server, &RealClock, settings);
+            // The sender may have ended already.
+            let _ended = server.close(RealClock.now().after(FAREWELL));
+            received
+        });
+        let sent = send(source, &client, &RealClock, options, progress);
+        let _ended = client.close(RealClock.now().after(FAREWELL));
+        let received = receiver.join();
+        let received = received.unwrap_or(Err(TransferError::Violation("a thread panicked")));
+        // The receiver's error has reached the sender, where there was one.
+        let report = sent?;
+        received?;
+        Ok(report)
+    })
+}

@@ -1,0 +1,208 @@
+//! What sender and receiver say to each other, as bodies of one rpc stream.
+
+use crate::entry::{Entry, TreePath};
+use crate::level::Level;
+use serde::{Deserialize, Serialize};
+
+/// The version of these messages; both sides have to speak the same.
+pub(crate) const VERSION: u16 = 1;
+
+/// Bytes that one checksum covers.
+pub(crate) const PAGE_BYTES: usize = codec::PAGE_BYTES;
+
+/// Bytes of the longest range of data.
+pub(crate) const RANGE_BYTES: usize = 1 << 20;
+
+/// Most entries of one offer.
+pub(crate) const OFFER_ENTRIES: usize = 256;
+
+/// Most offers that a receiver has not answered.
+pub(crate) const OFFERS_AHEAD: usize = 4;
+
+/// Most batches that a receiver has not acknowledged.
+pub(crate) const BATCHES_AHEAD: usize = 2;
+
+/// The number of an entry: offers count them from 0.
+pub(crate) type Index = u64;
+
+/// From the sender.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum ToReceiver {
+    /// First of all.
+    Begin {
+        /// `VERSION`.
+        version: u16,
+        /// What is to be proved.
+        level: Level,
+    },
+    /// Entries, in order; each gets a number, from `first`.
+    Offer {
+        /// The number of the first.
+        first: Index,
+        /// At most `OFFER_ENTRIES`.
+        entries: Vec<Entry>,
+    },
+    /// Bulk bytes of a file, from a multiple of `PAGE_BYTES`, in rising order.
+    Data {
+        /// Which.
+        index: Index,
+        /// Where in the file.
+        offset: u64,
+        /// The CRC-32C of each page.
+        sums: Vec<u32>,
+    },
+    /// As `Data`, without the bytes: what is there already should have these sums.
+    Compare {
+        /// Which.
+        index: Index,
+        /// Where in the file.
+        offset: u64,
+        /// How many bytes; the rest of the file up to the next range is a hole.
+        bytes: u32,
+        /// The CRC-32C of each page.
+        sums: Vec<u32>,
+    },
+    /// All of a file was compared; the receiver answers with a verdict.
+    Compared {
+        /// Which.
+        index: Index,
+    },
+    /// The file has changed while it was read: what came of it counts no more, and this is it now.
+    Restart {
+        /// Which.
+        index: Index,
+        /// As it is now.
+        entry: Entry,
+    },
+    /// The next entry in order is complete, or nothing comes of it.
+    End {
+        /// Which.
+        index: Index,
+        /// Why nothing comes of it.
+        failed: Option<String>,
+    },
+    /// What has ended since the last batch is to be proved and put in place.
+    Batch {
+        /// From 0.
+        number: u64,
+    },
+    /// Bulk bytes that were asked for again.
+    Patch {
+        /// Which.
+        index: Index,
+        /// Where.
+        offset: u64,
+        /// The CRC-32C of each page.
+        sums: Vec<u32>,
+    },
+    /// All that was asked for again was sent, or cannot be.
+    Patched {
+        /// Which.
+        index: Index,
+        /// Why it cannot.
+        failed: Option<String>,
+    },
+}
+
+/// What a receiver wants of an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Want {
+    /// Nothing but what the offer said.
+    Nothing,
+    /// The content, from this offset.
+    Content(u64),
+    /// The checksums of the content.
+    Compare,
+}
+
+/// Something that is not as it should be.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Problem {
+    /// Where.
+    pub path: TreePath,
+    /// What, in words.
+    pub what: String,
+    /// Whether the object is not in place; otherwise it is, and something about it is not kept.
+    pub missing: bool,
+}
+
+/// What became of a batch.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Placed {
+    /// Files whose content was proved and which are in place.
+    pub files: u64,
+    /// Of these, those that were there before.
+    pub kept: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Other objects in place.
+    pub others: u64,
+    /// Pages that were read back different and sent again.
+    pub pages_resent: u64,
+    /// At most `PROBLEMS_MAX`.
+    pub problems: Vec<Problem>,
+    /// How many there were beyond these.
+    pub problems_more: u64,
+}
+
+/// Most problems that one message names.
+pub(crate) const PROBLEMS_MAX: usize = 200;
+
+/// From the receiver.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum ToSender {
+    /// The destination is ready, and the level can be reached.
+    Ready,
+    /// What is wanted of an offer, entry by entry.
+    Wants {
+        /// The number of the first.
+        first: Index,
+        /// One for each.
+        wants: Vec<Want>,
+    },
+    /// What came of a comparison.
+    Verdict {
+        /// Which.
+        index: Index,
+        /// Whether the content is the same.
+        same: bool,
+    },
+    /// Pages that were read back different: they are wanted again.
+    Again {
+        /// Which.
+        index: Index,
+        /// Their offsets, at most 256.
+        pages: Vec<u64>,
+    },
+    /// A batch is in place, durably.
+    Done {
+        /// Which.
+        number: u64,
+        /// What became of it.
+        placed: Placed,
+    },
+    /// The receiver cannot go on.
+    Failed {
+        /// What kind of failure.
+        kind: FailureKind,
+        /// What happened, in words.
+        what: String,
+    },
+}
+
+/// Why a receiver cannot go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum FailureKind {
+    /// The destination cannot be used.
+    Destination,
+    /// Another transfer works on the destination.
+    Busy,
+    /// The level cannot be reached there.
+    Level,
+    /// No room.
+    Full,
+    /// The medium failed.
+    Medium,
+    /// The sender is of another version.
+    Version,
+}

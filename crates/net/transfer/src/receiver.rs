@@ -1,0 +1,656 @@
+//! The side that writes the destination.
+
+use crate::content::{is_large, is_zero, read_range, sums_of, write_range};
+use crate::entry::{Entry, Source, TreePath, What};
+use crate::error::TransferError;
+use crate::level::Level;
+use crate::message::{
+    BATCHES_AHEAD, FailureKind, Index, OFFER_ENTRIES, OFFERS_AHEAD, PAGE_BYTES, RANGE_BYTES,
+    ToReceiver, ToSender, VERSION, Want,
+};
+use crate::walk::{source_of, words};
+use env::Clock;
+use env::errno::{Errno, Fault, fault};
+use rpc::{Channel, Connection};
+use rustix::fs::{FileType, Mode, OFlags, fstat, fsync, ftruncate, mkdir, open};
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Sender, SyncSender};
+use std::time::Duration;
+
+mod batch;
+mod carry;
+mod proof;
+mod root;
+mod staging;
+
+pub use batch::AfterSync;
+pub use staging::{NOTE_VERSION, Note};
+
+use batch::{Action, Patch, Worker, Written};
+use proof::{Prover, Range, drop_cache, probe};
+use root::Root;
+use staging::{Notes, Staged, Staging};
+
+/// Parts of a file are proved in multiples of this many bytes, so that no page, and no large folio
+/// of the page cache, is proved and written at the same time.
+const PART_BYTES: u64 = 4 << 20;
+
+/// Entries that are offered and have not ended.
+const ENTRIES_MAX: usize = OFFER_ENTRIES * OFFERS_AHEAD;
+
+/// Ranges of one batch that wait for their proof.
+const RANGES_MAX: usize = 20_000;
+
+/// Pages that came again and were not written yet.
+const PATCHES_MAX: usize = 300;
+
+/// The code of the reset behind a [`ToSender::Failed`].
+const FAILED: u32 = 1;
+
+/// How a receiver works.
+#[derive(Clone)]
+pub struct Settings {
+    /// How long the sender may be silent.
+    pub patience: Duration,
+    /// For tests: called with each file that was synced, before it is read back.
+    pub after_sync: Option<Arc<AfterSync>>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            patience: Duration::from_secs(600),
+            after_sync: None,
+        }
+    }
+}
+
+/// Receives one tree into the directory `root`, which is made where it is missing, and returns
+/// when the sender has ended.
+///
+/// # Errors
+/// The destination cannot be used, or fails, or the sender or the connection is lost. What is in
+/// place is whole; the next transfer goes on where this one ended.
+pub fn receive(
+    root: &Path,
+    connection: &Connection,
+    clock: &dyn Clock,
+    settings: &Settings,
+) -> Result<(), TransferError> {
+    let channel = connection.accept(clock.now().after(settings.patience))?;
+    let outcome = begin(root, &channel, clock, settings);
+    if let Err(error) = &outcome {
+        let (kind, what) = error.to_failure();
+        let failed = rpc::encode(&ToSender::Failed { kind, what })?;
+        // Where the connection is lost the sender knows that something is wrong.
+        let _lost = channel.send(&failed, &[], clock.now().after(Duration::from_secs(10)));
+        channel.reset(FAILED);
+    }
+    outcome
+}
+
+fn begin(
+    path: &Path,
+    channel: &Channel,
+    clock: &dyn Clock,
+    settings: &Settings,
+) -> Result<(), TransferError> {
+    let deadline = clock.now().after(settings.patience);
+    let first = channel.receive(deadline)?;
+    let first = first.ok_or(TransferError::Violation("an early end"))?;
+    let ToReceiver::Begin { version, level } = rpc::decode(&first.body)? else {
+        return Err(TransferError::Violation("another first message"));
+    };
+    if version != VERSION {
+        let what = format!("the receiver speaks version {VERSION}, the sender {version}");
+        return Err(TransferError::failed(FailureKind::Version, what));
+    }
+    let root = open_root(path)?;
+    let (staging, notes) = Staging::open(&root)?;
+    let root = Arc::new(root);
+    probe(&staging, level)?;
+    say(channel, clock, settings, &ToSender::Ready)?;
+    let done = AtomicU64::new(0);
+    let left = std::thread::scope(|scope| {
+        // Its length is bounded where batches come in.
+        let (batches_in, batches) = mpsc::channel();
+        let (patches_in, patches) = mpsc::sync_channel(PATCHES_MAX);
+        let mut worker = Worker {
+            channel,
+            clock,
+            patience: settings.patience,
+            staging: &staging,
+            root: Root::new(root.clone()),
+            prover: Prover::new(level),
+            patches,
+            after_sync: settings.after_sync.clone(),
+            open: HashMap::new(),
+            done: &done,
+            level,
+        };
+        let working = scope.spawn(move || {
+            let mut all = batches.into_iter();
+            let worked: Result<(), TransferError> =
+                all.try_for_each(|(number, actions)| worker.run(number, actions));
+            if let Err(TransferError::Failed { kind, what }) = &worked {
+                // The sender may wait for this batch, and the other thread for the sender.
+                let (kind, what) = (*kind, what.clone());
+                say(channel, clock, settings, &ToSender::Failed { kind, what })?;
+            }
+            worked
+        });
+        let mut main = Main {
+            channel,
+            clock,
+            settings,
+            staging: &staging,
+            root: Root::new(root.clone()),
+            level,
+            notes,
+            entries: BTreeMap::new(),
+            next_offered: 0,
+            next_ended: 0,
+            current: None,
+            comparing: None,
+            kept: HashMap::new(),
+            actions: Vec::new(),
+            ranges: 0,
+            batches: batches_in,
+            patches: patches_in,
+            batch: 0,
+            done: &done,
+        };
+        let outcome = main.run();
+        let notes = std::mem::take(&mut main.notes);
+        drop(main);
+        let worked: Result<(), TransferError> = working
+            .join()
+            .unwrap_or(Err(TransferError::Violation("a thread panicked")));
+        match (worked, outcome) {
+            // The other error follows from it.
+            (Err(why @ TransferError::Failed { .. }), _) => Err(why),
+            (worked, outcome) => outcome.and(worked).map(|()| notes),
+        }
+    })?;
+    staging.finish(&root, left.into_values().map(|(number, _)| number));
+    Ok(())
+}
+
+fn open_root(path: &Path) -> Result<OwnedFd, TransferError> {
+    let refuse = |errno: Errno| {
+        let what = match errno {
+            Errno::NOTDIR => format!("{} is not a directory", path.display()),
+            errno => format!("{}: {}", path.display(), words(errno)),
+        };
+        TransferError::failed(FailureKind::Destination, what)
+    };
+    match mkdir(path, Mode::from_raw_mode(0o755)) {
+        Ok(()) => {
+            let parent = path.parent().filter(|path| !path.as_os_str().is_empty());
+            let parent = parent.unwrap_or(Path::new("."));
+            let parent = open(parent, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+            parent.and_then(fsync).map_err(refuse)?;
+        }
+        Err(Errno::EXIST) => {}
+        Err(errno) => return Err(refuse(errno)),
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    open(path, flags, Mode::empty()).map_err(refuse)
+}
+
+fn say(
+    channel: &Channel,
+    clock: &dyn Clock,
+    settings: &Settings,
+    message: &ToSender,
+) -> Result<(), TransferError> {
+    let deadline = clock.now().after(settings.patience);
+    Ok(channel.send(&rpc::encode(message)?, &[], deadline)?)
+}
+
+/// The file that is being written.
+struct Current {
+    index: Index,
+    staged: Arc<Staged>,
+    path: TreePath,
+    source: Source,
+    /// Where the next range may begin.
+    at: u64,
+    /// What was written and is in no batch yet.
+    ranges: Vec<Range>,
+}
+
+/// The file that is being compared.
+struct Comparing {
+    index: Index,
+    file: OwnedFd,
+    same: bool,
+    at: u64,
+    bytes: u64,
+}
+
+struct Main<'a> {
+    channel: &'a Channel,
+    clock: &'a dyn Clock,
+    settings: &'a Settings,
+    staging: &'a Staging,
+    root: Root,
+    level: Level,
+    notes: Notes,
+    entries: BTreeMap<Index, (Entry, Want)>,
+    next_offered: Index,
+    next_ended: Index,
+    current: Option<Current>,
+    comparing: Option<Comparing>,
+    kept: HashMap<Index, (OwnedFd, u64)>,
+    actions: Vec<Action>,
+    ranges: usize,
+    batches: Sender<(u64, Vec<Action>)>,
+    patches: SyncSender<Patch>,
+    batch: u64,
+    /// How many batches the worker is done with.
+    done: &'a AtomicU64,
+}
+
+impl Main<'_> {
+    fn run(&mut self) -> Result<(), TransferError> {
+        loop {
+            let deadline = self.clock.now().after(self.settings.patience);
+            let Some(message) = self.channel.receive(deadline)? else {
+                break;
+            };
+            self.heard(rpc::decode(&message.body)?, message.bulk)?;
+        }
+        if !self.entries.is_empty() || !self.actions.is_empty() {
+            return Err(TransferError::Violation("an end before the last batch"));
+        }
+        Ok(())
+    }
+
+    fn heard(&mut self, message: ToReceiver, bulk: Vec<u8>) -> Result<(), TransferError> {
+        let has_bulk = matches!(message, ToReceiver::Data { .. } | ToReceiver::Patch { .. });
+        if has_bulk == bulk.is_empty() {
+            return Err(TransferError::Violation("bulk bytes where none belong"));
+        }
+        match message {
+            ToReceiver::Begin { .. } => Err(TransferError::Violation("a second begin")),
+            ToReceiver::Offer { first, entries } => self.offered(first, entries),
+            ToReceiver::Data {
+                index,
+                offset,
+                sums,
+            } => self.data(index, offset, sums, &bulk),
+            ToReceiver::Compare {
+                index,
+                offset,
+                bytes,
+                sums,
+            } => self.compare(index, offset, bytes, &sums),
+            ToReceiver::Compared { index } => self.compared(index),
+            ToReceiver::Restart { index, entry } => self.restart(index, entry),
+            ToReceiver::End { index, failed } => self.end(index, failed.is_some()),
+            ToReceiver::Batch { number } => self.close_batch(number),
+            ToReceiver::Patch {
+                index,
+                offset,
+                sums,
+            } => {
+                check_sums(&bulk, &sums)?;
+                if bulk.len() > PAGE_BYTES {
+                    return Err(TransferError::Violation("a page that is too long"));
+                }
+                self.patch(Patch::Page {
+                    index,
+                    offset,
+                    sums,
+                    bytes: bulk,
+                })
+            }
+            ToReceiver::Patched { index, failed } => self.patch(Patch::End { index, failed }),
+        }
+    }
+
+    fn patch(&self, patch: Patch) -> Result<(), TransferError> {
+        let sent = self.patches.try_send(patch);
+        sent.map_err(|_| TransferError::Violation("pages that nobody asked for"))
+    }
+
+    fn offered(&mut self, first: Index, entries: Vec<Entry>) -> Result<(), TransferError> {
+        let most =
+            entries.len() > OFFER_ENTRIES || self.entries.len() + entries.len() > ENTRIES_MAX;
+        if first != self.next_offered || entries.is_empty() || most {
+            return Err(TransferError::Violation(
+                "an offer out of order, or too long",
+            ));
+        }
+        let mut wants = Vec::with_capacity(entries.len());
+        for entry in entries {
+            check_entry(&entry)?;
+            let want = match &entry.what {
+                What::File(source) => self.want(&entry, source)?,
+                _ => Want::Nothing,
+            };
+            wants.push(want);
+            self.entries.insert(self.next_offered, (entry, want));
+            self.next_offered += 1;
+        }
+        say(
+            self.channel,
+            self.clock,
+            self.settings,
+            &ToSender::Wants { first, wants },
+        )
+    }
+
+    /// What is wanted of a file.
+    fn want(&mut self, entry: &Entry, source: &Source) -> Result<Want, TransferError> {
+        if let Some((_, note)) = self.notes.get(&entry.path) {
+            let goes_on = note.source == *source && note.proved_bytes <= source.bytes;
+            if goes_on && note.level >= self.level && note.proved_bytes % PAGE_BYTES as u64 == 0 {
+                return Ok(Want::Content(note.proved_bytes));
+            }
+        }
+        // Where there is none, or none that can be used, the content is wanted.
+        let same = |file: &OwnedFd| {
+            let stat = fstat(file).ok()?;
+            let there = source_of(file).ok()?;
+            let plain = FileType::from_raw_mode(stat.st_mode).is_file();
+            (plain && there.bytes == source.bytes && there.modified == source.modified)
+                .then_some(())
+        };
+        let there = self.root.file(&entry.path).ok();
+        // The directories that are open here may be renamed while batches are put in place.
+        self.root.forget();
+        Ok(match there.filter(|file| same(file).is_some()) {
+            Some(_) => Want::Compare,
+            None => Want::Content(0),
+        })
+    }
+
+    /// The file that `index` is, and what is wanted of it.
+    fn wanted(&self, index: Index) -> Result<(&Entry, Source, Want), TransferError> {
+        let found = self.entries.get(&index);
+        let (entry, want) = found.ok_or(TransferError::Violation("an entry nobody offered"))?;
+        match entry.what {
+            What::File(source) => Ok((entry, source, *want)),
+            _ => Err(TransferError::Violation("content of what is no file")),
+        }
+    }
+
+    fn data(
+        &mut self,
+        index: Index,
+        offset: u64,
+        sums: Vec<u32>,
+        bytes: &[u8],
+    ) -> Result<(), TransferError> {
+        check_sums(bytes, &sums)?;
+        self.begin_file(index)?;
+        let Some(current) = self
+            .current
+            .as_mut()
+            .filter(|current| current.index == index)
+        else {
+            return Err(TransferError::Violation("content of two files at once"));
+        };
+        let page = PAGE_BYTES as u64;
+        let end = offset.checked_add(bytes.len() as u64);
+        let end = end.filter(|end| *end <= current.source.bytes);
+        let end = end.ok_or(TransferError::Violation("content behind the end of a file"))?;
+        let at_border = end.is_multiple_of(page) || end == current.source.bytes;
+        if offset < current.at || !offset.is_multiple_of(page) || !at_border {
+            return Err(TransferError::Violation("content out of order"));
+        }
+        self.ranges += 1;
+        if self.ranges > RANGES_MAX {
+            return Err(TransferError::Violation("a batch that is too long"));
+        }
+        let large = is_large(current.source.bytes);
+        write_range(&current.staged.file, offset, bytes, large).map_err(unwritten)?;
+        current.at = end;
+        let bytes = bytes.len();
+        current.ranges.push(Range {
+            offset,
+            bytes,
+            sums,
+        });
+        Ok(())
+    }
+
+    /// Has a file of its own for what comes, where it has none yet.
+    fn begin_file(&mut self, index: Index) -> Result<(), TransferError> {
+        if self.current.is_some() {
+            return Ok(());
+        }
+        if index != self.next_ended {
+            return Err(TransferError::Violation("content out of order"));
+        }
+        let (entry, source, want) = self.wanted(index)?;
+        let path = entry.path.clone();
+        let note = self.notes.remove(&path);
+        let (staged, at) = match (want, note) {
+            (Want::Content(from), Some((number, note))) if from > 0 && note.source == source => {
+                let staged = self.staging.reopen(number, from).map_err(unwritten)?;
+                (staged, from)
+            }
+            (_, note) => {
+                if let Some((number, _)) = note {
+                    self.staging.remove(number);
+                }
+                (self.staging.create().map_err(unwritten)?, 0)
+            }
+        };
+        self.current = Some(Current {
+            index,
+            staged: Arc::new(staged),
+            path,
+            source,
+            at,
+            ranges: Vec::new(),
+        });
+        Ok(())
+    }
+
+    fn compare(
+        &mut self,
+        index: Index,
+        offset: u64,
+        bytes: u32,
+        sums: &[u32],
+    ) -> Result<(), TransferError> {
+        self.begin_comparison(index)?;
+        let length = bytes as usize;
+        let fits = length <= RANGE_BYTES && sums.len() == length.div_ceil(PAGE_BYTES);
+        let Some(comparing) = &mut self.comparing else {
+            return Ok(());
+        };
+        if !fits || comparing.index != index || offset < comparing.at {
+            return Err(TransferError::Violation("a comparison out of order"));
+        }
+        if comparing.same {
+            let mut buffer = vec![0; length];
+            let gap = is_zero(&comparing.file, comparing.at, offset);
+            let read = read_range(&comparing.file, offset, &mut buffer, true);
+            comparing.same = gap == Ok(true) && read == Ok(length) && sums_of(&buffer) == sums;
+        }
+        comparing.at = offset.saturating_add(u64::from(bytes));
+        Ok(())
+    }
+
+    /// Opens what is to be compared, so that it is read from where the level asks for.
+    fn begin_comparison(&mut self, index: Index) -> Result<(), TransferError> {
+        if self.comparing.as_ref().is_some_and(|c| c.index == index) {
+            return Ok(());
+        }
+        let (entry, source, want) = self.wanted(index)?;
+        if want != Want::Compare || self.comparing.is_some() || self.kept.contains_key(&index) {
+            return Err(TransferError::Violation("a comparison that nobody wanted"));
+        }
+        let path = entry.path.clone();
+        let Ok(file) = self.root.file(&path) else {
+            return Ok(());
+        };
+        self.root.forget();
+        // What is dirty is not on the device. Where the kernel keeps some of it, as it does while a
+        // program has it mapped, it is not proved: the content is wanted anew.
+        fsync(&file).map_err(unwritten)?;
+        let same = match self.level {
+            Level::Device => drop_cache(&file, (0, 0)) == Ok(0),
+            _ => true,
+        };
+        self.comparing = Some(Comparing {
+            index,
+            file,
+            same,
+            at: 0,
+            bytes: source.bytes,
+        });
+        Ok(())
+    }
+
+    fn compared(&mut self, index: Index) -> Result<(), TransferError> {
+        self.begin_comparison(index)?;
+        let same = match self.comparing.take() {
+            Some(comparing) if comparing.index == index => {
+                let rest = is_zero(&comparing.file, comparing.at, comparing.bytes);
+                let same = comparing.same && rest == Ok(true);
+                if same {
+                    self.kept.insert(index, (comparing.file, comparing.bytes));
+                }
+                same
+            }
+            _ => false,
+        };
+        say(
+            self.channel,
+            self.clock,
+            self.settings,
+            &ToSender::Verdict { index, same },
+        )
+    }
+
+    /// A file has changed while it was read: what came of it is dropped.
+    fn restart(&mut self, index: Index, entry: Entry) -> Result<(), TransferError> {
+        check_entry(&entry)?;
+        let (before, _, _) = self.wanted(index)?;
+        let is_file = matches!(entry.what, What::File(_));
+        if before.path != entry.path || !is_file || index != self.next_ended {
+            return Err(TransferError::Violation("another file in the place of one"));
+        }
+        self.drop_current();
+        self.entries.insert(index, (entry, Want::Content(0)));
+        Ok(())
+    }
+
+    fn drop_current(&mut self) {
+        if let Some(current) = self.current.take() {
+            self.staging.remove(current.staged.number);
+        }
+    }
+
+    fn end(&mut self, index: Index, failed: bool) -> Result<(), TransferError> {
+        if index != self.next_ended {
+            return Err(TransferError::Violation("entries that end out of order"));
+        }
+        let is_content = |want| matches!(want, Want::Content(_) | Want::Compare);
+        let found = self.entries.get(&index).map(|(_, want)| *want);
+        let kept = self.kept.remove(&index);
+        if !failed && kept.is_none() && found.is_some_and(is_content) {
+            // An empty file, or one that is nothing but a hole, has sent no data.
+            self.begin_file(index)?;
+        }
+        let found = self.entries.remove(&index);
+        let (entry, _) = found.ok_or(TransferError::Violation("an entry nobody offered"))?;
+        self.next_ended += 1;
+        if failed {
+            self.drop_current();
+            return Ok(());
+        }
+        let action = match (self.current.take(), kept) {
+            (Some(current), _) => {
+                let length = current.source.bytes;
+                ftruncate(&current.staged.file, length).map_err(unwritten)?;
+                let file = Written {
+                    index,
+                    staged: current.staged,
+                    source: current.source,
+                    ranges: current.ranges,
+                };
+                Action::Place(file, entry)
+            }
+            (None, Some((file, bytes))) => Action::Keep { file, entry, bytes },
+            (None, None) => Action::Other(entry),
+        };
+        self.actions.push(action);
+        if self.actions.len() > ENTRIES_MAX * 2 {
+            return Err(TransferError::Violation("a batch that is too long"));
+        }
+        Ok(())
+    }
+
+    fn close_batch(&mut self, number: u64) -> Result<(), TransferError> {
+        if number != self.batch {
+            return Err(TransferError::Violation("the number of a batch"));
+        }
+        if number - self.done.load(Ordering::Acquire) > BATCHES_AHEAD as u64 {
+            return Err(TransferError::Violation("too many batches at once"));
+        }
+        self.batch += 1;
+        if let Some(current) = &mut self.current {
+            let proved_bytes = current.at / PART_BYTES * PART_BYTES;
+            let covered = |range: &Range| range.offset + range.bytes as u64 <= proved_bytes;
+            let (ranges, rest) = std::mem::take(&mut current.ranges)
+                .into_iter()
+                .partition(covered);
+            current.ranges = rest;
+            let file = Written {
+                index: current.index,
+                staged: current.staged.clone(),
+                source: current.source,
+                ranges,
+            };
+            let path = current.path.clone();
+            self.actions
+                .push(Action::Progress(file, path, proved_bytes));
+        }
+        self.ranges = self.current.as_ref().map_or(0, |c| c.ranges.len());
+        let actions = std::mem::take(&mut self.actions);
+        let sent = self.batches.send((number, actions));
+        // The worker's own error says more.
+        sent.map_err(|_| TransferError::Violation("the worker has ended"))
+    }
+}
+
+fn check_entry(entry: &Entry) -> Result<(), TransferError> {
+    let allowed = match &entry.what {
+        What::SameAs(path) => path.is_allowed() && !path.is_root(),
+        What::Directory | What::Leave => true,
+        _ => !entry.path.is_root(),
+    };
+    if allowed && entry.path.is_allowed() {
+        return Ok(());
+    }
+    Err(TransferError::Violation("a path that leads elsewhere"))
+}
+
+/// Level `wire`: the bytes have the checksums that the sender made of them.
+fn check_sums(bytes: &[u8], sums: &[u32]) -> Result<(), TransferError> {
+    if sums_of(bytes) == sums {
+        return Ok(());
+    }
+    Err(TransferError::Violation("content with other checksums"))
+}
+
+fn unwritten(errno: Errno) -> TransferError {
+    match fault(errno) {
+        Fault::NoSpace => TransferError::failed(FailureKind::Full, "the destination is full"),
+        _ => TransferError::failed(
+            FailureKind::Medium,
+            format!("the destination cannot be written: {}", words(errno)),
+        ),
+    }
+}

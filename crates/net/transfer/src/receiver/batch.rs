@@ -1,0 +1,327 @@
+//! What is proved and put in place together.
+
+use super::carry;
+use super::proof::{Prover, Range, quarantine_path};
+use super::root::Root;
+use super::staging::{Note, Staged, Staging, name};
+use crate::entry::{Entry, Source, TreePath};
+use crate::error::TransferError;
+use crate::level::Level;
+use crate::message::{FailureKind, Index, PROBLEMS_MAX, Placed, Problem, ToSender};
+use crate::walk::words;
+use env::Clock;
+use env::errno::{Errno, Fault, fault};
+use rpc::Channel;
+use rustix::fs::{fsync, syncfs};
+use std::collections::{BTreeSet, HashMap};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+mod objects;
+mod repair;
+
+/// Up to so many files are synced one by one; more by one call for the file system.
+const SYNC_EACH: usize = 8;
+
+/// What a test does to a file that was synced and is to be read back.
+pub type AfterSync = dyn Fn(&OwnedFd) + Send + Sync;
+
+/// What was written of a file.
+pub(super) struct Written {
+    pub(super) index: Index,
+    pub(super) staged: Arc<Staged>,
+    pub(super) source: Source,
+    /// What was not proved yet.
+    pub(super) ranges: Vec<Range>,
+}
+
+/// A step towards the tree, in order.
+pub(super) enum Action {
+    /// A file that is complete.
+    Place(Written, Entry),
+    /// A part of a file that is not, where it is to go, and up to where it is all written.
+    Progress(Written, TreePath, u64),
+    /// A file whose content was there and was compared.
+    Keep {
+        file: OwnedFd,
+        entry: Entry,
+        bytes: u64,
+    },
+    /// Anything that is no file.
+    Other(Entry),
+}
+
+/// Pages that came again.
+pub(super) enum Patch {
+    Page {
+        index: Index,
+        offset: u64,
+        sums: Vec<u32>,
+        bytes: Vec<u8>,
+    },
+    End {
+        index: Index,
+        failed: Option<String>,
+    },
+}
+
+/// Proves batches and puts them in place.
+pub(super) struct Worker<'a> {
+    pub(super) channel: &'a Channel,
+    pub(super) clock: &'a dyn Clock,
+    pub(super) patience: Duration,
+    pub(super) staging: &'a Staging,
+    pub(super) root: Root,
+    pub(super) prover: Prover,
+    pub(super) patches: Receiver<Patch>,
+    /// Parts of files of earlier batches, by number.
+    pub(super) open: HashMap<u64, Open>,
+    /// How many batches are done.
+    pub(super) done: &'a AtomicU64,
+    pub(super) level: Level,
+    pub(super) after_sync: Option<Arc<AfterSync>>,
+}
+
+/// What an earlier batch found of a file that is not complete.
+#[derive(Default)]
+pub(super) struct Open {
+    /// What could not be proved yet.
+    ranges: Vec<Range>,
+    /// Why it must not get into place.
+    condemned: Option<Refusal>,
+}
+
+/// Why a file does not get into place.
+type Refusal = String;
+
+/// What came of a proof, with its repairs.
+enum Outcome {
+    /// All of it is right.
+    Proved,
+    /// The kernel keeps so many of its pages in memory.
+    Cached(u64),
+    /// It must not get into place.
+    Refused(Refusal),
+}
+
+impl Worker<'_> {
+    /// Works through one batch.
+    pub(super) fn run(&mut self, number: u64, actions: Vec<Action>) -> Result<(), TransferError> {
+        let mut placed = Placed::default();
+        self.carry_and_sync(&actions, &mut placed)?;
+        let mut touched = BTreeSet::new();
+        for action in actions {
+            match action {
+                Action::Place(file, entry) => {
+                    self.place(file, &entry, &mut touched, &mut placed)?;
+                }
+                Action::Progress(file, path, proved_bytes) => {
+                    self.progress(file, path, proved_bytes, &mut placed)?;
+                }
+                Action::Keep { file, entry, bytes } => {
+                    if !carry::is_kept(&file, &entry.meta).map_err(fatal)? {
+                        let lost = carry::to_open(&file, &entry.meta).map_err(fatal)?;
+                        kept_less(&mut placed, &entry.path, lost);
+                        fsync(&file).map_err(fatal)?;
+                    }
+                    placed.files += 1;
+                    placed.kept += 1;
+                    placed.bytes += bytes;
+                }
+                Action::Other(entry) => {
+                    if self.other(&entry, &mut touched, &mut placed)? {
+                        placed.others += 1;
+                    }
+                }
+            }
+        }
+        self.sync_names(&touched)?;
+        self.root.forget();
+        self.done.fetch_add(1, Ordering::AcqRel);
+        self.say(&ToSender::Done { number, placed })
+    }
+
+    /// What was written of a file and not proved yet, over all batches, and why it must not get
+    /// into place.
+    fn so_far(&mut self, file: &mut Written) -> Option<Refusal> {
+        let earlier = self.open.remove(&file.staged.number)?;
+        let ranges = std::mem::replace(&mut file.ranges, earlier.ranges);
+        file.ranges.extend(ranges);
+        earlier.condemned
+    }
+
+    /// Proves a complete file and puts it in place.
+    fn place(
+        &mut self,
+        mut file: Written,
+        entry: &Entry,
+        touched: &mut BTreeSet<TreePath>,
+        placed: &mut Placed,
+    ) -> Result<(), TransferError> {
+        let outcome = match self.so_far(&mut file) {
+            Some(what) => Outcome::Refused(what),
+            None => self.prove(&file, Some(entry), placed)?,
+        };
+        let number = file.staged.number;
+        let what = match outcome {
+            Outcome::Proved => {
+                if self.settle(&name(number, "part"), entry, touched, placed)? {
+                    self.staging.remove_note(number);
+                    placed.files += 1;
+                    placed.bytes += file.source.bytes;
+                } else {
+                    self.staging.remove(number);
+                }
+                return Ok(());
+            }
+            Outcome::Cached(pages) => {
+                format!(
+                    "it could not be read back: the kernel keeps {pages} of its pages in memory"
+                )
+            }
+            Outcome::Refused(what) => what,
+        };
+        let what = match self.staging.quarantine(number) {
+            Ok(()) => format!("{what}; see {}", quarantine_path()),
+            Err(_) => what,
+        };
+        missing(placed, &entry.path, what);
+        Ok(())
+    }
+
+    /// Proves a part of a file, and notes how far it is proved.
+    fn progress(
+        &mut self,
+        mut file: Written,
+        path: TreePath,
+        proved_bytes: u64,
+        placed: &mut Placed,
+    ) -> Result<(), TransferError> {
+        let number = file.staged.number;
+        let mut left = Open {
+            condemned: self.so_far(&mut file),
+            ranges: Vec::new(),
+        };
+        if left.condemned.is_none() && !file.ranges.is_empty() {
+            match self.prove(&file, None, placed)? {
+                Outcome::Proved => {
+                    let note = Note {
+                        path,
+                        source: file.source,
+                        level: self.level,
+                        proved_bytes,
+                    };
+                    self.staging.write_note(number, &note)?;
+                    self.staging.sync().map_err(fatal)?;
+                }
+                // What is written beside it may hold its pages: the next batch tries again.
+                Outcome::Cached(_) => left.ranges = file.ranges,
+                Outcome::Refused(what) => left.condemned = Some(what),
+            }
+        }
+        self.open.insert(number, left);
+        Ok(())
+    }
+
+    /// Gives complete files what they carry, and makes all that was written durable.
+    fn carry_and_sync(
+        &mut self,
+        actions: &[Action],
+        placed: &mut Placed,
+    ) -> Result<(), TransferError> {
+        let mut files = Vec::new();
+        for action in actions {
+            match action {
+                Action::Place(file, entry) => {
+                    let lost = carry::to_open(&file.staged.file, &entry.meta).map_err(fatal)?;
+                    kept_less(placed, &entry.path, lost);
+                    files.push(&file.staged);
+                }
+                Action::Progress(file, ..) => files.push(&file.staged),
+                _ => {}
+            }
+        }
+        if files.len() <= SYNC_EACH {
+            for staged in &files {
+                fsync(&staged.file).map_err(fatal)?;
+            }
+        } else {
+            syncfs(self.staging.dir()).map_err(fatal)?;
+        }
+        if let Some(hook) = &self.after_sync {
+            files.iter().for_each(|staged| hook(&staged.file));
+        }
+        Ok(())
+    }
+
+    /// Makes names durable in all directories that got some.
+    fn sync_names(&mut self, touched: &BTreeSet<TreePath>) -> Result<(), TransferError> {
+        if touched.len() > SYNC_EACH {
+            return syncfs(self.staging.dir()).map_err(fatal);
+        }
+        for path in touched {
+            let dir = self.root.directory(path).map_err(fatal)?;
+            fsync(&dir).map_err(fatal)?;
+        }
+        Ok(())
+    }
+
+    fn say(&self, message: &ToSender) -> Result<(), TransferError> {
+        let deadline = self.clock.now().after(self.patience);
+        Ok(self.channel.send(&rpc::encode(message)?, &[], deadline)?)
+    }
+}
+
+fn fatal(errno: Errno) -> TransferError {
+    match fault(errno) {
+        Fault::NoSpace => TransferError::failed(FailureKind::Full, "the destination is full"),
+        _ => TransferError::failed(
+            FailureKind::Medium,
+            format!("the destination failed: {}", words(errno)),
+        ),
+    }
+}
+
+/// What the tree that is there does not allow concerns one object; all else ends the transfer.
+fn refused(placed: &mut Placed, path: &TreePath, errno: Errno) -> Result<(), TransferError> {
+    let what = match errno {
+        Errno::ISDIR => "a directory is in its place".to_owned(),
+        Errno::NOTDIR | Errno::LOOP => "something that is no directory is in its way".to_owned(),
+        Errno::XDEV => "its place is on another file system than the destination's root".to_owned(),
+        Errno::NOENT => "what it needs is not in place".to_owned(),
+        _ => match fault(errno) {
+            Fault::Caller => format!("it cannot be made: {}", words(errno)),
+            _ => return Err(fatal(errno)),
+        },
+    };
+    missing(placed, path, what);
+    Ok(())
+}
+
+fn missing(placed: &mut Placed, path: &TreePath, what: String) {
+    problem(placed, path, what, true);
+}
+
+fn kept_less(placed: &mut Placed, path: &TreePath, lost: carry::Lost) {
+    for what in lost {
+        problem(placed, path, what, false);
+    }
+}
+
+fn problem(placed: &mut Placed, path: &TreePath, what: String, missing: bool) {
+    // All together has to fit into one message.
+    let room = path.as_bytes().len() <= 512;
+    if placed.problems.len() < PROBLEMS_MAX && room {
+        let path = path.clone();
+        placed.problems.push(Problem {
+            path,
+            what,
+            missing,
+        });
+    } else {
+        placed.problems_more += 1;
+    }
+}

@@ -1,0 +1,86 @@
+//! What came of a transfer.
+
+use crate::level::Level;
+use crate::message::{Placed, Problem};
+use serde::Serialize;
+
+/// Most problems that a report names; how many there were is always told.
+pub(crate) const PROBLEMS_MAX: usize = 10_000;
+
+/// What a sender knows at the end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Report {
+    /// What was proved of each file in place.
+    pub level: Level,
+    /// Files in place, proved.
+    pub files: u64,
+    /// Of these, those whose content was there before and was compared.
+    pub kept: u64,
+    /// Bytes of these files.
+    pub bytes: u64,
+    /// Directories, links and other objects in place.
+    pub others: u64,
+    /// Bytes of content that were sent.
+    pub bytes_sent: u64,
+    /// Bytes that were not sent because an earlier transfer had proved them.
+    pub bytes_resumed: u64,
+    /// Pages that were read back different and sent again.
+    pub pages_resent: u64,
+    /// What is not as it should be.
+    pub problems: Vec<Problem>,
+    /// How many there were beyond these.
+    pub problems_more: u64,
+}
+
+impl Report {
+    pub(crate) fn new(level: Level) -> Report {
+        Report {
+            level,
+            files: 0,
+            kept: 0,
+            bytes: 0,
+            others: 0,
+            bytes_sent: 0,
+            bytes_resumed: 0,
+            pages_resent: 0,
+            problems: Vec::new(),
+            problems_more: 0,
+        }
+    }
+
+    pub(crate) fn problem(&mut self, problem: Problem) {
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(problem);
+        } else {
+            self.problems_more += 1;
+        }
+    }
+
+    pub(crate) fn add(&mut self, placed: Placed) {
+        self.files += placed.files;
+        self.kept += placed.kept;
+        self.bytes += placed.bytes;
+        self.others += placed.others;
+        self.pages_resent += placed.pages_resent;
+        self.problems_more += placed.problems_more;
+        for problem in placed.problems {
+            self.problem(problem);
+        }
+    }
+
+    /// Whether all of the source is in place, as it is there.
+    pub fn is_whole(&self) -> bool {
+        self.problems.is_empty() && self.problems_more == 0
+    }
+}
+
+/// How far a sender is, for people who wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Progress {
+    /// Bytes of content sent.
+    pub bytes_sent: u64,
+    /// Bytes of files that are proved and in place.
+    pub bytes_proved: u64,
+    /// Files that are proved and in place.
+    pub files: u64,
+}

@@ -1,0 +1,320 @@
+//! Senders that say what no sender may: each is sent away, and nothing is where it should not be.
+
+use codec::crc32c;
+use env::real::{RealClock, RealNet, connected_pair};
+use env::{Clock, Moment};
+use holdfast_transfer::{
+    Entry, Level, Meta, STAGING, Settings, Source, ToReceiver, TransferError, TreePath, What,
+    receive,
+};
+use rpc::{Channel, Connection, Limits, Role};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+fn soon() -> Moment {
+    RealClock.now().after(Duration::from_secs(60))
+}
+
+struct Liar(Channel);
+
+impl Liar {
+    fn say(&self, message: &ToReceiver, bulk: &[u8]) {
+        // What is said after it was sent away does not arrive.
+        let _gone = self.0.send(&rpc::encode(message).unwrap(), bulk, soon());
+    }
+
+    fn offer(&self, first: u64, entries: Vec<Entry>) {
+        self.say(&ToReceiver::Offer { first, entries }, &[]);
+    }
+
+    fn data(&self, index: u64, offset: u64, bytes: &[u8]) {
+        let sums = bytes.chunks(4096).map(crc32c).collect();
+        let data = ToReceiver::Data {
+            index,
+            offset,
+            sums,
+        };
+        self.say(&data, bytes);
+    }
+
+    fn end(&self, index: u64) {
+        let failed = None;
+        self.say(&ToReceiver::End { index, failed }, &[]);
+    }
+
+    fn batch(&self, number: u64) {
+        self.say(&ToReceiver::Batch { number }, &[]);
+    }
+}
+
+fn path(text: &str) -> TreePath {
+    // As a peer may write it: the names are not looked at.
+    TreePath::root().join(text.as_bytes())
+}
+
+fn file(name: &str, bytes: u64) -> Entry {
+    let source = Source {
+        bytes,
+        ..Source::default()
+    };
+    object(name, What::File(source))
+}
+
+fn object(name: &str, what: What) -> Entry {
+    Entry {
+        path: path(name),
+        meta: Meta {
+            mode: 0o644,
+            ..Meta::default()
+        },
+        what,
+    }
+}
+
+/// What a receiver answers to what `lie` says to it.
+fn told(root: &Path, lie: impl FnOnce(&Liar)) -> Result<(), TransferError> {
+    let (here, there) = connected_pair().unwrap();
+    std::thread::scope(|scope| {
+        let limits = Limits::default();
+        let server = Connection::start(there, &RealNet, Role::Server, limits).unwrap();
+        let client = Connection::start(here, &RealNet, Role::Client, limits).unwrap();
+        let receiving =
+            scope.spawn(move || receive(root, &server, &RealClock, &Settings::default()));
+        let begin = ToReceiver::Begin {
+            version: 1,
+            level: Level::Wire,
+        };
+        let begin = rpc::encode(&begin).unwrap();
+        let liar = Liar(client.open(&begin, &[], soon()).unwrap());
+        lie(&liar);
+        let _gone = liar.0.finish();
+        // All that the receiver says is taken, so that it never waits.
+        while let Ok(Some(_)) = liar.0.receive(soon()) {}
+        receiving.join().unwrap()
+    })
+}
+
+type Lie = fn(&Liar);
+
+const LIES: &[(&str, Lie)] = &[
+    ("a path upwards", |l| l.offer(0, vec![file("../out", 1)])),
+    ("a path from the root", |l| {
+        l.offer(0, vec![file("/tmp/out", 1)])
+    }),
+    ("a way round", |l| l.offer(0, vec![file("a/../../out", 1)])),
+    ("the receiver's own directory", |l| {
+        l.offer(0, vec![file(".holdfast-transfer/lock", 1)]);
+    }),
+    ("a link's first name outside", |l| {
+        l.offer(0, vec![object("a", What::SameAs(path("../out")))]);
+    }),
+    ("a name with a NUL", |l| l.offer(0, vec![file("a\0b", 1)])),
+    ("a file that is the root", |l| {
+        let root = Entry {
+            path: TreePath::root(),
+            ..file("x", 1)
+        };
+        l.offer(0, vec![root]);
+    }),
+    ("a number that is skipped", |l| {
+        l.offer(1, vec![file("a", 1)])
+    }),
+    ("more offers than there may be", |l| {
+        for first in (0..2000).step_by(200) {
+            l.offer(first, (0..200).map(|n| file(&format!("f{n}"), 1)).collect());
+        }
+    }),
+    ("more bytes than the file has", |l| {
+        l.offer(0, vec![file("a", 100)]);
+        l.data(0, 0, &[1; 5000]);
+    }),
+    ("an offset behind all ends", |l| {
+        l.offer(0, vec![file("a", u64::MAX)]);
+        l.data(0, u64::MAX - 4095, &[1; 4096]);
+        l.data(0, u64::MAX - 4095, &[1; 4096]);
+    }),
+    ("an offset within a page", |l| {
+        l.offer(0, vec![file("a", 9000)]);
+        l.data(0, 100, &[1; 4096]);
+    }),
+    ("data that goes backwards", |l| {
+        l.offer(0, vec![file("a", 9000)]);
+        l.data(0, 4096, &[1; 4096]);
+        l.data(0, 0, &[1; 4096]);
+    }),
+    ("data with other checksums", |l| {
+        l.offer(0, vec![file("a", 4096)]);
+        let sums = vec![1];
+        l.say(
+            &ToReceiver::Data {
+                index: 0,
+                offset: 0,
+                sums,
+            },
+            &[1; 4096],
+        );
+    }),
+    ("data without bytes", |l| {
+        l.offer(0, vec![file("a", 4096)]);
+        let sums = vec![];
+        l.say(
+            &ToReceiver::Data {
+                index: 0,
+                offset: 0,
+                sums,
+            },
+            &[],
+        );
+    }),
+    ("the content of a directory", |l| {
+        l.offer(0, vec![object("a", What::Directory)]);
+        l.data(0, 0, &[1; 10]);
+    }),
+    ("the content of a later file", |l| {
+        l.offer(0, vec![file("a", 10), file("b", 10)]);
+        l.data(1, 0, &[1; 10]);
+    }),
+    ("what nobody offered", |l| l.data(0, 0, &[1; 10])),
+    ("an end out of order", |l| {
+        l.offer(0, vec![file("a", 0), file("b", 0)]);
+        l.end(1);
+    }),
+    ("a comparison that nobody wanted", |l| {
+        l.offer(0, vec![file("a", 4096)]);
+        let sums = vec![1];
+        l.say(
+            &ToReceiver::Compare {
+                index: 0,
+                offset: 0,
+                bytes: 4096,
+                sums,
+            },
+            &[],
+        );
+    }),
+    ("pages that nobody asked for", |l| {
+        for _ in 0..400 {
+            let sums = vec![crc32c(&[1; 10])];
+            l.say(
+                &ToReceiver::Patch {
+                    index: 0,
+                    offset: 0,
+                    sums,
+                },
+                &[1; 10],
+            );
+        }
+    }),
+    ("another file in the place of one", |l| {
+        l.offer(0, vec![file("a", 4096)]);
+        let entry = file("b", 4096);
+        l.say(&ToReceiver::Restart { index: 0, entry }, &[]);
+    }),
+    ("a batch of another number", |l| l.batch(1)),
+    ("an end before the last batch", |l| {
+        l.offer(0, vec![file("a", 0)]);
+        l.end(0);
+    }),
+    ("a second beginning", |l| {
+        let (version, level) = (1, Level::Wire);
+        l.say(&ToReceiver::Begin { version, level }, &[]);
+    }),
+];
+
+#[test]
+fn who_lies_is_sent_away_and_nothing_is_where_it_should_not_be() {
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let root = place.path().join("root");
+    for (name, lie) in LIES {
+        let answer = told(&root, lie);
+        assert!(
+            matches!(answer, Err(TransferError::Violation(_))),
+            "{name}: {answer:?}"
+        );
+        let names = |path: &Path| -> Vec<String> {
+            let entries = fs::read_dir(path).unwrap();
+            let names = entries.map(|entry| entry.unwrap().file_name());
+            names.map(|name| name.into_string().unwrap()).collect()
+        };
+        assert_eq!(names(place.path()), ["root"], "{name}");
+        assert_eq!(names(&root), [STAGING], "{name}");
+    }
+}
+
+/// The control: what an honest sender says is taken.
+#[test]
+fn who_does_not_lie_is_not_sent_away() {
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let answer = told(place.path(), |liar| {
+        liar.offer(0, vec![object("dir", What::Directory), file("dir/a", 5000)]);
+        liar.end(0);
+        liar.data(1, 0, &[7; 5000]);
+        liar.end(1);
+        liar.batch(0);
+    });
+    assert_eq!(answer, Ok(()));
+    assert_eq!(fs::read(place.path().join("dir/a")).unwrap(), [7; 5000]);
+}
+
+/// A link that the sender makes itself is no way out either.
+#[test]
+fn a_link_that_was_sent_is_not_followed() {
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (root, out) = (place.path().join("root"), place.path().join("out"));
+    fs::create_dir(&out).unwrap();
+    let answer = told(&root, |liar| {
+        liar.offer(
+            0,
+            vec![
+                object("way", What::Link(b"../out".to_vec())),
+                object("way", What::Directory),
+                file("way/a", 10),
+                object("way/b", What::Pipe),
+                object("way", What::Leave),
+            ],
+        );
+        liar.end(0);
+        liar.end(1);
+        liar.data(2, 0, &[7; 10]);
+        (2..5).for_each(|index| liar.end(index));
+        liar.batch(0);
+    });
+    assert_eq!(answer, Ok(()));
+    assert_eq!(fs::read_dir(&out).unwrap().count(), 0);
+    assert!(fs::symlink_metadata(root.join("way")).unwrap().is_symlink());
+}
+
+#[test]
+fn a_sender_of_another_version_is_told_so() {
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (here, there) = connected_pair().unwrap();
+    std::thread::scope(|scope| {
+        let limits = Limits::default();
+        let server = Connection::start(there, &RealNet, Role::Server, limits).unwrap();
+        let client = Connection::start(here, &RealNet, Role::Client, limits).unwrap();
+        let root = place.path();
+        let receiving = scope.spawn(move || {
+            let received = receive(root, &server, &RealClock, &Settings::default());
+            // What was said last arrives before the connection goes.
+            server.close(soon()).unwrap();
+            received
+        });
+        let begin = ToReceiver::Begin {
+            version: 2,
+            level: Level::Wire,
+        };
+        let channel = client
+            .open(&rpc::encode(&begin).unwrap(), &[], soon())
+            .unwrap();
+        let answer = channel.receive(soon()).unwrap().unwrap();
+        let text = format!(
+            "{:?}",
+            rpc::decode::<holdfast_transfer::ToSender>(&answer.body)
+        );
+        assert!(text.contains("the receiver speaks version 1"), "{text}");
+        drop(channel);
+        client.close(soon()).unwrap();
+        assert!(receiving.join().unwrap().is_err());
+    });
+}
