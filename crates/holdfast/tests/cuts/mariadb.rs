@@ -18,6 +18,15 @@ const ROWS: i64 = 5000;
 const REMOVALS: &str = "SELECT variable_value FROM information_schema.global_status
     WHERE variable_name = 'Com_delete';";
 
+/// Whether it is the warning of a record that is marked as removed and that the server has yet to purge:
+/// no damage (commit ab019010 of MariaDB, for MDEV-24402). The verdict is a row behind it.
+fn is_unpurged(checked: &str) -> bool {
+    let warning = checked.contains("\tcheck\tWarning\t");
+    warning
+        && checked.contains("Clustered index record not found")
+        && checked.contains("info_bits=32,")
+}
+
 /// A server's data and its socket.
 struct Place {
     data: String,
@@ -141,7 +150,10 @@ impl Database for Place {
             return Err(format!("{rows} rows of sysbench's {ROWS}"));
         }
         for table in ["account", "transfer", "sbtest1"] {
-            let checked = client.ask(&format!("CHECK TABLE {table} EXTENDED;"))?;
+            let mut checked = client.ask(&format!("CHECK TABLE {table} EXTENDED;"))?;
+            while is_unpurged(&checked) {
+                checked = client.more()?;
+            }
             if !checked.ends_with("status\tOK") {
                 return Err(checked);
             }

@@ -172,9 +172,19 @@ impl Client {
             input.write_all(b"\n")?;
             input.flush()
         });
+        match written {
+            Some(Ok(())) => self.more(),
+            _ => Err("the client takes no statement".to_owned()),
+        }
+    }
+
+    /// The next line of an answer.
+    ///
+    /// # Errors
+    /// What the client said, where it has ended.
+    pub(crate) fn more(&mut self) -> Result<String, String> {
         let mut line = String::new();
-        let read = self.output.read_line(&mut line);
-        if let (Some(Ok(())), Ok(1..)) = (written, read) {
+        if let Ok(1..) = self.output.read_line(&mut line) {
             return Ok(line.trim().to_owned());
         }
         let mut said = String::new();
