@@ -245,6 +245,56 @@ fn empty_dir(path: &Path) -> Result<Arc<LocalStore>> {
     Ok(Arc::new(LocalStore::open_exclusive(path)?))
 }
 
+/// Brings stores up to date while files keep coming, so that the directory is being changed when
+/// one joins; the number of the next file.
+fn write_while_a_store_joins(engine: &Engine, dir: Ino, first: u32) -> Result<u32> {
+    let joined = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let joined = &joined;
+        let writer = scope.spawn(move || -> Result<u32> {
+            let (mut next, mut after) = (first, 0);
+            while after < 20 && next < 10_000 {
+                after += u32::from(joined.load(Ordering::Acquire));
+                write_files(engine, dir, next..next + 1)?;
+                next += 1;
+            }
+            Ok(next)
+        });
+        engine.resync_now();
+        joined.store(true, Ordering::Release);
+        writer.join().map_err(|_| anyhow!("the writer panicked"))?
+    })
+}
+
+/// What was written down while a store was away does not lead to it, and it is the one that decides
+/// when another is replaced. Needs root.
+#[test]
+fn a_store_is_replaced_after_another_one_was_away() -> Result<()> {
+    let place = tempfile::tempdir()?;
+    let paths: Vec<_> = (0..3).map(|i| place.path().join(format!("s{i}"))).collect();
+    for path in &paths {
+        std::fs::create_dir(path)?;
+    }
+    let engine = open_local(&paths, 1)?;
+    let dir = make(&engine, Ino::ROOT, "d", NewObject::Dir)?;
+    write_files(&engine, dir, 0..6)?;
+    engine.checkpoint()?;
+    engine.detach(StoreIndex(1))?;
+    write_files(&engine, dir, 6..12)?;
+    let back = Arc::new(LocalStore::open_exclusive(&paths[1])?);
+    engine.attach(&paths[1].display().to_string(), back, Attach::Return)?;
+    let next = write_while_a_store_joins(&engine, dir, 12)?;
+    ensure!(engine.status().redundant, "{:?}", engine.status().stores);
+    engine.detach(StoreIndex(0))?;
+    std::fs::rename(&paths[0], place.path().join("taken"))?;
+    let shown = paths[0].display().to_string();
+    engine.attach(&shown, empty_dir(&paths[0])?, Attach::Empty)?;
+    write_while_a_store_joins(&engine, dir, next)?;
+    ensure!(engine.status().redundant, "{:?}", engine.status().stores);
+    assert_eq!(differences(&engine)?, 0);
+    Ok(engine.shutdown()?)
+}
+
 /// What is noted down of the old store leads into its directory still, which is on the same file
 /// system and has a directory with the same id. Needs root.
 #[test]
@@ -264,23 +314,7 @@ fn a_store_replaced_on_its_file_system_is_not_taken_for_the_old_one() -> Result<
     std::fs::rename(&paths[0], place.path().join("taken"))?;
     let shown = paths[0].display().to_string();
     engine.attach(&shown, empty_dir(&paths[0])?, Attach::Empty)?;
-    // Files keep coming meanwhile, so that the directory is being changed when the store joins.
-    let joined = AtomicBool::new(false);
-    let written = std::thread::scope(|scope| {
-        let (engine, joined) = (&engine, &joined);
-        let writer = scope.spawn(move || -> Result<u32> {
-            let (mut next, mut after) = (12, 0);
-            while after < 20 && next < 10_000 {
-                after += u32::from(joined.load(Ordering::Acquire));
-                write_files(engine, dir, next..next + 1)?;
-                next += 1;
-            }
-            Ok(next)
-        });
-        engine.resync_now();
-        joined.store(true, Ordering::Release);
-        writer.join().map_err(|_| anyhow!("the writer panicked"))?
-    })?;
+    let written = write_while_a_store_joins(&engine, dir, 12)?;
     ensure!(engine.status().redundant, "{:?}", engine.status().stores);
 
     // The process ends here without a word: nothing is checkpointed.

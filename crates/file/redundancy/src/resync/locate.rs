@@ -197,11 +197,22 @@ impl Pass<'_> {
         index: StoreIndex,
         store: &dyn Store,
     ) -> Result<Option<Node>> {
-        let guide = self.voter(known)?;
         let Some(place) = self.dirty.places.get(&id) else {
             return Ok(None);
         };
-        let Some((found, _)) = by_place(self.engine, known, &**guide, id, place)? else {
+        // Where it was written down while a store was away nothing is known of it there, though by
+        // now that store may be the one that decides: any voter that has it shows the path.
+        let others = self.voters.iter().map(|(voter, _)| *voter);
+        let guides = std::iter::once(known).chain(others.filter(|voter| *voter != known));
+        let mut guide = None;
+        for voter in guides {
+            let store = self.voter(voter)?;
+            if let Some((found, _)) = by_place(self.engine, voter, &**store, id, place)? {
+                guide = Some((voter, store, found));
+                break;
+            }
+        }
+        let Some((known, guide, found)) = guide else {
             return Ok(None);
         };
         let walk = |node: &Node| match path_of(self.engine, &**guide, node) {
