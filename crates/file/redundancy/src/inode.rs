@@ -345,6 +345,14 @@ impl Inode {
         }
     }
 
+    /// The time that the copies are still to be given.
+    pub(crate) fn late_time(&self) -> Option<Timestamp> {
+        match self.content.lock().late {
+            Late::At(time) => Some(time),
+            Late::Unset | Late::Set => None,
+        }
+    }
+
     /// The copies could not be given the time: later, then.
     pub(crate) fn keep_late_time(&self, time: Timestamp) {
         let mut content = self.content.lock();

@@ -138,6 +138,16 @@ impl Engine {
     /// Attributes of `inode` from the store that decides, or the next one where that fails.
     pub(crate) fn attr_of(&self, inode: &Arc<Inode>) -> Result<Attr> {
         self.set_late_time(inode);
+        let mut attr = self.attr_on_store(inode)?;
+        if let Some(late) = inode.late_time() {
+            // It could not be set just now: the kernel would keep the old one for long.
+            attr.mtime = attr.mtime.max(late);
+            attr.ctime = attr.ctime.max(late);
+        }
+        Ok(attr)
+    }
+
+    fn attr_on_store(&self, inode: &Arc<Inode>) -> Result<Attr> {
         for _ in 0..=self.slots.len() {
             let copies = self.copies_of(inode);
             let index = *copies.first().ok_or(Errno::IO)?;
