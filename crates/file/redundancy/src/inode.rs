@@ -52,6 +52,8 @@ struct Content {
     durable: u64,
     /// Modification time of writes that no copy's file system has seen.
     late: Late,
+    /// The last time that the copies were given so, or are to be given.
+    told: Option<Timestamp>,
     /// Its last name is gone: the open files are all that is left.
     nameless: bool,
 }
@@ -332,8 +334,18 @@ impl Inode {
     pub(crate) fn wrote_elsewhere(&self, now: Timestamp) -> bool {
         let mut content = self.content.lock();
         let first = content.late == Late::Unset;
+        content.told = Some(now);
         content.late = if first { Late::Set } else { Late::At(now) };
         first
+    }
+
+    /// Whether a file system could set a time before the last that was told: its clock goes by the
+    /// tick of the scheduler (`CLOCK_REALTIME_COARSE`, 10 ms at most), ours does not.
+    pub(crate) fn is_ahead(&self, now: Timestamp) -> bool {
+        const TICK_NS: i128 = 10_000_000;
+        let ns = |time: Timestamp| i128::from(time.sec) * 1_000_000_000 + i128::from(time.nsec);
+        let told = self.content.lock().told;
+        told.is_some_and(|told| ns(told) + TICK_NS > ns(now))
     }
 
     /// The time that the copies are still to be given; the next write sets it at once.

@@ -150,9 +150,11 @@ fn write_some(place: &Place, files: &mut [Vec<u8>], rng: &mut env::Rng) {
             let before = fs::metadata(&path).expect("attributes");
             opened.write_all_at(&bytes, at as u64).expect("a write");
             let after = fs::metadata(&path).expect("attributes");
+            let (before, after) = (before.modified(), after.modified());
+            let (before, after) = (before.expect("a time"), after.expect("a time"));
             assert!(
-                before.modified().expect("a time") < after.modified().expect("a time"),
-                "a write shows in the file's time"
+                before < after,
+                "{path:?}: a write shows in the time of a file: {before:?}, {after:?}"
             );
             content[at..at + bytes.len()].copy_from_slice(&bytes);
         }

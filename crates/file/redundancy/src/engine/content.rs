@@ -270,12 +270,20 @@ impl Engine {
     fn write_copies(&self, inode: &Arc<Inode>, offset: u64, data: &[u8]) -> Result<()> {
         self.touch_range(inode, offset, data.len() as u64)?;
         let open = self.open_copies(inode, true)?;
-        // The file systems below set a later one.
-        inode.take_late_time();
-        let _range = inode.write_range(offset, data.len() as u64);
+        let is_ahead = inode.is_ahead(super::differential::now());
+        if !is_ahead {
+            // The file systems below set a later one.
+            inode.take_late_time();
+        }
+        let range = inode.write_range(offset, data.len() as u64);
         self.change_copies(inode, &open, offset, data.len() as u64, |file| {
             file.write_at(offset, data)
-        })
+        })?;
+        drop(range);
+        if is_ahead {
+            self.wrote_elsewhere(inode)?;
+        }
+        Ok(())
     }
 
     /// Changes content on every open copy. Where all fail for want of room the copies are made

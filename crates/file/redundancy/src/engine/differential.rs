@@ -20,6 +20,15 @@ const BACKLOG_SLOW: u64 = 2;
 /// And so many before what they write to is given up: a store is away, and nothing can be merged.
 const BACKLOG_MAX: u64 = 4;
 
+/// The time, to the nanosecond.
+pub(crate) fn now() -> Timestamp {
+    let now = env::wall_time();
+    Timestamp {
+        sec: now.seconds,
+        nsec: now.nanoseconds,
+    }
+}
+
 impl Engine {
     /// The first encoded chunk that reaches into a range that is about to be written. The caller
     /// holds the gate for reading.
@@ -158,12 +167,8 @@ impl Engine {
 
     /// The copies of a file get the time of a write that did not go to them: at once where
     /// somebody may have seen their time since the last, else when somebody looks.
-    fn wrote_elsewhere(&self, inode: &Arc<Inode>) -> Result<()> {
-        let now = env::wall_time();
-        let now = Timestamp {
-            sec: now.seconds,
-            nsec: now.nanoseconds,
-        };
+    pub(crate) fn wrote_elsewhere(&self, inode: &Arc<Inode>) -> Result<()> {
+        let now = now();
         if inode.wrote_elsewhere(now) {
             self.set_time(inode, now)?;
         }
