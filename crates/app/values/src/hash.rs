@@ -8,7 +8,7 @@ use crate::{
     dict::Dict,
     element::Element,
     error::ValueError,
-    listpack::Listpack,
+    listpack::{BYTES_MAX, Listpack},
     number::{Extended, INTEGER_BYTES_MAX, format_integer},
     sample::{self, Draw},
     thresholds::Thresholds,
@@ -76,7 +76,10 @@ impl Hash {
 
     /// Gives a field a value (HSET); returns whether the field is new.
     pub fn set(&mut self, field: &[u8], value: &[u8], thresholds: &Thresholds) -> bool {
-        self.widen_for(field.len().max(value.len()), thresholds);
+        let long = field.len().max(value.len()) > thresholds.hash_max_listpack_value;
+        if long || self.packed_bytes() + field.len() + value.len() > BYTES_MAX {
+            self.widen();
+        }
         match &mut self.0 {
             Form::Packed(pack) => {
                 if let Some(at) = pack.find(field, 2).and_then(|at| pack.next(at)) {
@@ -262,10 +265,8 @@ impl Hash {
         }
     }
 
-    fn widen_for(&mut self, length: usize, thresholds: &Thresholds) {
-        if length > thresholds.hash_max_listpack_value {
-            self.widen();
-        }
+    fn packed_bytes(&self) -> usize {
+        self.pack().map_or(0, |pack| pack.bytes().len())
     }
 
     fn widen(&mut self) {

@@ -38,8 +38,6 @@
 //! # Ok::<(), values::ValueError>(())
 //! ```
 
-#![expect(dead_code, reason = "reading and writing dumps is what uses it")]
-
 pub mod bits;
 mod dict;
 mod element;
@@ -50,6 +48,7 @@ mod list;
 mod listpack;
 pub mod number;
 pub mod range;
+pub mod rdb;
 mod sample;
 pub mod set;
 pub mod sorted_set;

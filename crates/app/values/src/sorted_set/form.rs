@@ -6,7 +6,7 @@ use super::{Scored, tree::Tree};
 use crate::{
     dict::{Dict, Row},
     element::Element,
-    listpack::{Listpack, Offset},
+    listpack::{BYTES_MAX, Listpack, Offset},
     number::{format_double, parse_double, parse_integer},
     thresholds::Thresholds,
 };
@@ -153,7 +153,8 @@ impl Form {
 
     /// Adds a member that is not there.
     pub(super) fn insert(&mut self, member: &[u8], score: f64, thresholds: &Thresholds) {
-        let full = self.len() + 1 > thresholds.zset_max_listpack_entries;
+        let bytes = self.pack().map_or(0, |pack| pack.bytes().len()) + member.len();
+        let full = self.len() + 1 > thresholds.zset_max_listpack_entries || bytes > BYTES_MAX;
         if full || member.len() > thresholds.zset_max_listpack_value {
             self.widen();
         }
