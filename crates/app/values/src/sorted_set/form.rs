@@ -326,9 +326,9 @@ pub(super) fn read_score(element: Element<'_>) -> Option<f64> {
     }
 }
 
-/// The bytes of a score in a listpack: those of Redis 7.0.
+/// The bytes of a score in a listpack: those of Redis 7.0, which has no -0 there.
 fn score_text(score: f64) -> String {
-    format_double(score)
+    format_double(if score == 0.0 { 0.0 } else { score })
 }
 
 fn insert_score(pack: &mut Listpack, at: Offset, score: f64) {
