@@ -67,6 +67,6 @@ pub use sample::Draw;
 pub use set::Set;
 pub use sorted_set::{AddOptions, Added, LexRange, ScoreRange, Scored, SortedSet};
 pub use stream::{Stream, StreamId};
-pub use string::StringValue;
+pub use string::{CommonRun, LongestCommon, StringValue};
 pub use thresholds::Thresholds;
 pub use value::Value;

@@ -6,7 +6,7 @@ mod server;
 mod streams;
 
 use holdfast_values::{
-    AddOptions, End, List, SortedSet, StringValue, Thresholds,
+    AddOptions, End, List, LongestCommon, SortedSet, StringValue, Thresholds,
     bits::{self, BitField, Overflow, Unit},
     geo::{self, Place, Shape},
     glob, hyperloglog,
@@ -253,6 +253,37 @@ fn positions_in_lists_are_the_same() {
                     .collect::<Vec<_>>()
             );
         }
+    }
+}
+
+#[test]
+fn common_subsequences_are_the_same() {
+    let (_home, mut server) = start();
+    let mut draws = Draws(9);
+    for _ in 0..1000 {
+        let mut text = || -> String {
+            (0..draws.below(12))
+                .map(|_| draws.of(&["a", "b", "c"]))
+                .collect()
+        };
+        let (a, b) = (text(), text());
+        server
+            .call(&[b"MSET", b"a", a.as_bytes(), b"b", b.as_bytes()])
+            .unwrap();
+        let own = LongestCommon::new(a.as_bytes(), b.as_bytes()).unwrap();
+        assert_eq!(server.say("LCS a b").bytes(), own.bytes(), "{a} {b}");
+        assert_eq!(server.say("LCS a b LEN"), integer(own.length() as i64));
+        let least = draws.below(3);
+        let runs = own.runs(least as usize).into_iter().map(|run| {
+            let ends = |ends: (usize, usize)| {
+                Reply::List(vec![integer(ends.0 as i64), integer(ends.1 as i64)])
+            };
+            Reply::List(vec![ends(run.a), ends(run.b)])
+        });
+        let asked = server
+            .say(&format!("LCS a b IDX MINMATCHLEN {least}"))
+            .list();
+        assert_eq!(asked[1], Reply::List(runs.collect()), "{a} {b}");
     }
 }
 

@@ -10,7 +10,7 @@ mod server;
 use std::{collections::BTreeMap, fs::File, path::Path};
 
 use holdfast_values::{
-    Thresholds, Value,
+    Set, Thresholds, Value,
     rdb::{Item, Reader, Writer, dump, restore},
 };
 use server::{Reply, Server};
@@ -47,6 +47,20 @@ fn assert_same(server: &mut Server, key: &[u8], value: &Value) {
         value.encoding(),
         "{name}"
     );
+}
+
+/// The comparison finds one element that differs.
+#[test]
+#[should_panic(expected = "canary")]
+fn a_difference_is_found() {
+    let home = tempfile::tempdir().unwrap();
+    let mut server = Server::start(home.path());
+    server.say("SADD canary a b c");
+    let mut set = Set::new();
+    for member in [b"a", b"b", b"x"] {
+        set.add(member, &Thresholds::REDIS);
+    }
+    assert_same(&mut server, b"canary", &set.into());
 }
 
 #[test]
