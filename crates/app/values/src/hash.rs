@@ -183,7 +183,7 @@ impl Hash {
         packed.chain(
             table
                 .into_iter()
-                .flat_map(|table| table.rows().iter().map(Pair::elements)),
+                .flat_map(|table| table.iter().map(Pair::elements)),
         )
     }
 
@@ -260,7 +260,7 @@ impl Hash {
             }
             Form::Table(table) => indices
                 .iter()
-                .map(|&index| table.rows()[index].elements())
+                .map(|&index| table.row(index).elements())
                 .collect(),
         }
     }

@@ -22,7 +22,7 @@ proptest! {
             }
             prop_assert_eq!(dict.len(), model.len());
         }
-        let rows: usize = dict.rows().iter().map(|row| row.len()).sum();
+        let rows: usize = dict.iter().map(|row| row.len()).sum();
         prop_assert_eq!(rows, dict.heap);
     }
 }
@@ -83,9 +83,8 @@ proptest! {
 fn a_scan_in_the_wrong_direction_is_found() {
     let upwards: Scan = |dict, cursor, count, visit| {
         let start = usize::try_from(cursor).unwrap();
-        let rows = dict.rows().get(start..).unwrap_or_default();
-        rows.iter().take(count).for_each(visit);
-        if rows.len() <= count {
+        dict.iter().skip(start).take(count).for_each(visit);
+        if dict.len().saturating_sub(start) <= count {
             0
         } else {
             cursor + count as u64
@@ -97,4 +96,31 @@ fn a_scan_in_the_wrong_direction_is_found() {
         Ok(())
     });
     assert!(result.is_err(), "what moves down behind the cursor is lost");
+}
+
+/// Larger than a piece of rows and a table of the index, on the way up and down.
+#[test]
+fn a_large_one_grows_and_shrinks() {
+    const ROWS: u32 = 50_000;
+    let key = |number: u32| number.to_string().into_bytes().into_boxed_slice();
+    let mut dict = Dict::with_capacity(0);
+    for number in 0..ROWS {
+        dict.add(key(number));
+    }
+    assert!(matches!(dict.index, Index::Many(_)));
+    for number in 0..ROWS {
+        assert_eq!(dict.get(&key(number)), Some(&key(number)));
+    }
+    assert_eq!(dict.find(b"x"), None);
+    let full = dict.heap_bytes();
+    for number in (0..ROWS).filter(|number| number % 100 != 0) {
+        let row = dict.find(&key(number)).unwrap();
+        assert_eq!(dict.remove(row), key(number));
+    }
+    assert_eq!(dict.len(), 500);
+    assert!(matches!(dict.index, Index::One(_)));
+    assert!(dict.heap_bytes() < full / 20);
+    for number in 0..ROWS {
+        assert_eq!(dict.find(&key(number)).is_some(), number % 100 == 0);
+    }
 }

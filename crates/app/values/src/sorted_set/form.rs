@@ -54,7 +54,7 @@ impl Indexed {
         member: &'a [u8],
     ) -> impl Fn((f64, u32)) -> Ordering + 'a {
         let members = &self.members;
-        move |(own, row)| order((own, members.rows()[row as usize].key()), (score, member))
+        move |(own, row)| order((own, members.row(row as usize).key()), (score, member))
     }
 
     fn insert(&mut self, member: &[u8], score: f64) {
@@ -87,7 +87,7 @@ impl Indexed {
         // The last row takes the number of the one that goes.
         let last = self.members.len() - 1;
         if row != last {
-            let moved = &self.members.rows()[last];
+            let moved = self.members.row(last);
             let (score, bytes) = (moved.score, &moved.bytes);
             let mut tree = std::mem::replace(&mut self.tree, Tree::new());
             tree.renumber(
@@ -100,7 +100,7 @@ impl Indexed {
     }
 
     fn scored(&self, row: u32) -> Scored<'_> {
-        let member = &self.members.rows()[row as usize];
+        let member = self.members.row(row as usize);
         (Element::Bytes(&member.bytes), member.score)
     }
 }
