@@ -14,6 +14,7 @@ mod intent;
 mod label;
 mod metadata;
 mod object;
+mod rdb;
 mod shard;
 mod store;
 mod trace;
@@ -86,6 +87,7 @@ pub static KINDS: &[Kind] = &[
     vlog::VALIDITY,
     vlog::DIRECTORY,
     transfer::NOTE,
+    rdb::KIND,
     object::SEGMENT,
     object::OBJECT,
 ];
