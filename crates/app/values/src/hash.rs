@@ -8,7 +8,7 @@ use crate::{
     dict::Dict,
     element::Element,
     error::ValueError,
-    listpack::Listpack,
+    listpack::{BYTES_MAX, Listpack},
     number::{Extended, INTEGER_BYTES_MAX, format_integer},
     sample::{self, Draw},
     thresholds::Thresholds,
@@ -76,7 +76,10 @@ impl Hash {
 
     /// Gives a field a value (HSET); returns whether the field is new.
     pub fn set(&mut self, field: &[u8], value: &[u8], thresholds: &Thresholds) -> bool {
-        self.widen_for(field.len().max(value.len()), thresholds);
+        let long = field.len().max(value.len()) > thresholds.hash_max_listpack_value;
+        if long || self.packed_bytes() + field.len() + value.len() > BYTES_MAX {
+            self.widen();
+        }
         match &mut self.0 {
             Form::Packed(pack) => {
                 if let Some(at) = pack.find(field, 2).and_then(|at| pack.next(at)) {
@@ -180,7 +183,7 @@ impl Hash {
         packed.chain(
             table
                 .into_iter()
-                .flat_map(|table| table.rows().iter().map(Pair::elements)),
+                .flat_map(|table| table.iter().map(Pair::elements)),
         )
     }
 
@@ -257,15 +260,13 @@ impl Hash {
             }
             Form::Table(table) => indices
                 .iter()
-                .map(|&index| table.rows()[index].elements())
+                .map(|&index| table.row(index).elements())
                 .collect(),
         }
     }
 
-    fn widen_for(&mut self, length: usize, thresholds: &Thresholds) {
-        if length > thresholds.hash_max_listpack_value {
-            self.widen();
-        }
+    fn packed_bytes(&self) -> usize {
+        self.pack().map_or(0, |pack| pack.bytes().len())
     }
 
     fn widen(&mut self) {

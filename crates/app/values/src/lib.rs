@@ -38,18 +38,19 @@
 //! # Ok::<(), values::ValueError>(())
 //! ```
 
-#![expect(dead_code, reason = "reading and writing dumps is what uses it")]
-
 pub mod bits;
 mod dict;
 mod element;
 mod error;
+pub mod geo;
 pub mod glob;
 mod hash;
+pub mod hyperloglog;
 mod list;
 mod listpack;
 pub mod number;
 pub mod range;
+pub mod rdb;
 mod sample;
 pub mod set;
 pub mod sorted_set;
@@ -66,6 +67,6 @@ pub use sample::Draw;
 pub use set::Set;
 pub use sorted_set::{AddOptions, Added, LexRange, ScoreRange, Scored, SortedSet};
 pub use stream::{Stream, StreamId};
-pub use string::StringValue;
+pub use string::{CommonRun, LongestCommon, StringValue};
 pub use thresholds::Thresholds;
 pub use value::Value;

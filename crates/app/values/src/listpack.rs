@@ -18,6 +18,9 @@ const END: u8 = 0xff;
 /// A number of elements that the header cannot say; they are counted.
 const COUNT_UNKNOWN: u16 = u16::MAX;
 
+/// No listpack of several elements becomes longer, whatever the thresholds say; as in Redis.
+pub(crate) const BYTES_MAX: usize = 1 << 30;
+
 /// A listpack whose bytes are known to be well-formed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Listpack(Vec<u8>);
@@ -169,6 +172,7 @@ impl Listpack {
     }
 
     /// Puts an element behind the one at `at`.
+    #[cfg(test)]
     pub(crate) fn insert_after(&mut self, at: Offset, value: &[u8]) {
         let behind = at + entry::length(&self.0[at..]);
         self.insert(behind, value);

@@ -134,7 +134,7 @@ impl Set {
         let packed = pack.into_iter().flat_map(Listpack::iter);
         let rows = table
             .into_iter()
-            .flat_map(|table| table.rows())
+            .flat_map(|table| table.iter())
             .map(|row| Element::Bytes(row));
         integers.chain(packed).chain(rows)
     }
@@ -219,7 +219,7 @@ impl Set {
             }
             Form::Table(table) => indices
                 .iter()
-                .map(|&index| Element::Bytes(&table.rows()[index]))
+                .map(|&index| Element::Bytes(table.row(index)))
                 .collect(),
         }
     }

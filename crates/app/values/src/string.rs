@@ -1,7 +1,10 @@
 //! Strings: bytes, or an integer whose text is not kept.
 
+mod lcs;
 #[cfg(test)]
 mod tests;
+
+pub use lcs::{CommonRun, LongestCommon};
 
 use crate::{
     element::Element,

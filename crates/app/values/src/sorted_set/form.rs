@@ -6,7 +6,7 @@ use super::{Scored, tree::Tree};
 use crate::{
     dict::{Dict, Row},
     element::Element,
-    listpack::{Listpack, Offset},
+    listpack::{BYTES_MAX, Listpack, Offset},
     number::{format_double, parse_double, parse_integer},
     thresholds::Thresholds,
 };
@@ -54,7 +54,7 @@ impl Indexed {
         member: &'a [u8],
     ) -> impl Fn((f64, u32)) -> Ordering + 'a {
         let members = &self.members;
-        move |(own, row)| order((own, members.rows()[row as usize].key()), (score, member))
+        move |(own, row)| order((own, members.row(row as usize).key()), (score, member))
     }
 
     fn insert(&mut self, member: &[u8], score: f64) {
@@ -87,7 +87,7 @@ impl Indexed {
         // The last row takes the number of the one that goes.
         let last = self.members.len() - 1;
         if row != last {
-            let moved = &self.members.rows()[last];
+            let moved = self.members.row(last);
             let (score, bytes) = (moved.score, &moved.bytes);
             let mut tree = std::mem::replace(&mut self.tree, Tree::new());
             tree.renumber(
@@ -100,7 +100,7 @@ impl Indexed {
     }
 
     fn scored(&self, row: u32) -> Scored<'_> {
-        let member = &self.members.rows()[row as usize];
+        let member = self.members.row(row as usize);
         (Element::Bytes(&member.bytes), member.score)
     }
 }
@@ -153,7 +153,8 @@ impl Form {
 
     /// Adds a member that is not there.
     pub(super) fn insert(&mut self, member: &[u8], score: f64, thresholds: &Thresholds) {
-        let full = self.len() + 1 > thresholds.zset_max_listpack_entries;
+        let bytes = self.pack().map_or(0, |pack| pack.bytes().len()) + member.len();
+        let full = self.len() + 1 > thresholds.zset_max_listpack_entries || bytes > BYTES_MAX;
         if full || member.len() > thresholds.zset_max_listpack_value {
             self.widen();
         }
@@ -325,9 +326,9 @@ pub(super) fn read_score(element: Element<'_>) -> Option<f64> {
     }
 }
 
-/// The bytes of a score in a listpack: those of Redis 7.0.
+/// The bytes of a score in a listpack: those of Redis 7.0, which has no -0 there.
 fn score_text(score: f64) -> String {
-    format_double(score)
+    format_double(if score == 0.0 { 0.0 } else { score })
 }
 
 fn insert_score(pack: &mut Listpack, at: Offset, score: f64) {

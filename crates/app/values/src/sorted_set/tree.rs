@@ -59,6 +59,7 @@ impl Tree {
     }
 
     /// The entry of a rank.
+    #[cfg(test)]
     pub(super) fn get(&self, rank: usize) -> Option<Entry> {
         self.walk(rank).next()
     }

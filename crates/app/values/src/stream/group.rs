@@ -294,9 +294,6 @@ impl Stream {
         if self.length == 0 && id <= self.last_id {
             return Some(self.entries_added);
         }
-        if id != StreamId::MIN && id < self.max_deleted_id {
-            return None;
-        }
         if id == self.last_id {
             return Some(self.entries_added);
         }

@@ -85,7 +85,7 @@ impl Stream {
                 None if options.force => PendingEntry {
                     consumer: number,
                     delivered_ms: now_ms,
-                    deliveries: 0,
+                    deliveries: 1,
                 },
                 None => continue,
             };
