@@ -4,8 +4,8 @@ use crate::config::{self, Flags, InForce};
 use crate::exit::{self, Exit};
 use crate::failure::Outcome;
 use crate::{
-    bench, check, down, inspect, logs, screen, shell, simulate, status, store, torture, transfer,
-    up, volume,
+    bench, check, down, inspect, kv, logs, screen, shell, simulate, status, store, torture,
+    transfer, up, volume,
 };
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -118,6 +118,12 @@ pub enum Command {
         #[command(subcommand)]
         command: volume::Command,
     },
+    /// Serve a database in memory by the Redis protocol, from a log that keeps it
+    Kv {
+        /// What to do with it.
+        #[command(subcommand)]
+        command: kv::Command,
+    },
     /// Copy a tree, and prove what the destination's medium returns of it
     Send(transfer::SendArgs),
     /// Receive a tree that `send` sends
@@ -178,6 +184,7 @@ impl Command {
                 what: simulate::Simulation::Redundancy(args),
             } => args.json,
             Command::Volume { command } => command.wants_json(),
+            Command::Kv { command } => command.wants_json(),
             Command::Send(args) => args.json,
             _ => false,
         }
@@ -247,6 +254,7 @@ fn execute(cli: Cli, matches: &ArgMatches) -> Outcome<Exit> {
             }
         }
         Command::Volume { command } => volume::run(&command),
+        Command::Kv { command } => kv::run(&command),
         Command::Send(args) => transfer::send(&args),
         Command::Receive(args) => transfer::receive(&args),
         Command::Inspect(args) => inspect::run(&args),

@@ -72,6 +72,12 @@ pub enum Exit {
     TransferRefused = 51,
     /// A transfer ended before its end.
     TransferStopped = 52,
+    /// Another server has the directory open.
+    KvInUse = 60,
+    /// A file of a server's log is damaged or missing.
+    KvDamaged = 61,
+    /// A server cannot serve there.
+    KvRefused = 62,
 }
 
 /// One row of the table: code, name as in JSON, meaning.
@@ -230,6 +236,21 @@ pub static TABLE: &[Row] = &[
         Exit::TransferStopped,
         "transfer_stopped",
         "`send`, `receive`: it stopped before its end; what is in place is whole.",
+    ),
+    (
+        Exit::KvInUse,
+        "kv_in_use",
+        "`kv`: another process has the directory open.",
+    ),
+    (
+        Exit::KvDamaged,
+        "kv_damaged",
+        "`kv`: a file of the log is damaged or missing; it is named.",
+    ),
+    (
+        Exit::KvRefused,
+        "kv_refused",
+        "`kv`: it cannot serve at that address, or not what that directory has.",
     ),
 ];
 

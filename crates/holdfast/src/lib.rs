@@ -40,6 +40,7 @@ pub mod engine;
 pub mod exit;
 pub mod failure;
 pub mod inspect;
+pub mod kv;
 pub mod logs;
 pub mod mounts;
 pub mod notify;

@@ -1,0 +1,49 @@
+//! What DUMP answers and RESTORE takes: an object with its kind in front, a version and a checksum
+//! behind.
+
+use super::{VERSION, crc, input::Input, object, output::Output};
+use crate::{Thresholds, Value, ValueError};
+
+/// Bytes of version and checksum.
+const FOOTER: usize = 10;
+
+/// The payload of a value.
+#[must_use]
+pub fn dump(value: &Value) -> Vec<u8> {
+    let mut output = Output::new(Vec::new());
+    let written = output
+        .bytes(&[object::kind_of(value)])
+        .and_then(|()| object::write(value, &mut output))
+        .and_then(|()| output.bytes(&VERSION.to_le_bytes()))
+        .and_then(|()| output.finish());
+    written.expect("writing to memory does not fail")
+}
+
+/// The value of a payload.
+///
+/// # Errors
+/// [`ValueError::Payload`] for a version above [`VERSION`] or a checksum that does not match,
+/// [`ValueError::PayloadContent`] for anything else that is wrong.
+pub fn restore(payload: &[u8], thresholds: &Thresholds) -> Result<Value, ValueError> {
+    let body = payload
+        .len()
+        .checked_sub(FOOTER)
+        .ok_or(ValueError::Payload)?;
+    let (body, footer) = payload.split_at(body);
+    let version = u16::from_le_bytes([footer[0], footer[1]]);
+    let mut sum = crc();
+    sum.update(&payload[..body.len() + 2]);
+    if version > VERSION || sum.finalize().to_le_bytes() != footer[2..] {
+        return Err(ValueError::Payload);
+    }
+    let (&kind, content) = body.split_first().ok_or(ValueError::PayloadContent)?;
+    let mut input = Input::new(content);
+    let value = object::read(kind, &mut input, thresholds);
+    let value = value.map_err(|_| ValueError::PayloadContent)?;
+    let is_whole = matches!(input.is_at_end(), Ok(true));
+    let may_be_empty = matches!(value, Value::String(_) | Value::Stream(_));
+    if !is_whole || (value.is_empty() && !may_be_empty) {
+        return Err(ValueError::PayloadContent);
+    }
+    Ok(value)
+}
