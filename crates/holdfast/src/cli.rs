@@ -4,8 +4,8 @@ use crate::config::{self, Flags, InForce};
 use crate::exit::{self, Exit};
 use crate::failure::Outcome;
 use crate::{
-    bench, check, down, inspect, logs, screen, shell, simulate, status, store, torture, transfer,
-    up, volume,
+    bench, ca, check, down, inspect, logs, screen, shell, simulate, status, store, torture,
+    transfer, up, volume,
 };
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -122,6 +122,12 @@ pub enum Command {
     Send(transfer::SendArgs),
     /// Receive a tree that `send` sends
     Receive(transfer::ReceiveArgs),
+    /// Make certificates, by which machines know each other
+    Ca {
+        /// What to do.
+        #[command(subcommand)]
+        command: ca::Command,
+    },
     /// Print what is in a file that Holdfast wrote
     Inspect(inspect::Args),
     /// Measure against a peer
@@ -249,6 +255,7 @@ fn execute(cli: Cli, matches: &ArgMatches) -> Outcome<Exit> {
         Command::Volume { command } => volume::run(&command),
         Command::Send(args) => transfer::send(&args),
         Command::Receive(args) => transfer::receive(&args),
+        Command::Ca { command } => ca::run(&command),
         Command::Inspect(args) => inspect::run(&args),
         Command::Bench => bench::run(options_of(matches)),
         Command::Torture => torture::run(options_of(matches)),

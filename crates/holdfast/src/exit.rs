@@ -72,6 +72,8 @@ pub enum Exit {
     TransferRefused = 51,
     /// A transfer ended before its end.
     TransferStopped = 52,
+    /// A certificate, its key, or that of the peer.
+    BadCertificate = 53,
 }
 
 /// One row of the table: code, name as in JSON, meaning.
@@ -230,6 +232,11 @@ pub static TABLE: &[Row] = &[
         Exit::TransferStopped,
         "transfer_stopped",
         "`send`, `receive`: it stopped before its end; what is in place is whole.",
+    ),
+    (
+        Exit::BadCertificate,
+        "bad_certificate",
+        "`ca`, `send`, `receive`: a certificate or its key cannot be used, or one side does not accept the other's.",
     ),
 ];
 

@@ -31,6 +31,7 @@
 //! ```
 
 pub mod bench;
+pub mod ca;
 pub mod check;
 pub mod cli;
 pub mod config;

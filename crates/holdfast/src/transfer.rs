@@ -5,19 +5,22 @@ use crate::failure::{Failure, Outcome};
 use crate::screen::{self, Bar};
 use crate::units;
 use ::transfer::{FailureKind, Level, Options, Problem, Progress, Report, Settings, TransferError};
-use env::Clock;
 use env::real::{RealClock, RealNet, stream_of};
-use rpc::{Connection, Limits, Role};
+use env::{Address, Clock};
+use rpc::{Connection, Limits, Role, RpcError};
 use serde_json::json;
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 mod destination;
+mod listening;
+mod security;
 mod ssh;
 
 use destination::Destination;
+pub use security::SecurityArgs;
 
 /// Problems that are named in text; `--json` names them all.
 const PROBLEMS_SHOWN: usize = 20;
@@ -29,8 +32,9 @@ const FAREWELL: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 If SRC is a directory, what is in it goes into the directory DST; if it is a file, the file does. \
-DST is made where it is missing. It is a path of this machine, or ssh://[USER@]HOST[:PORT]/PATH, \
-where holdfast has to be installed. What is in DST and not in SRC stays.
+DST is made where it is missing. It is a path of this machine; or ssh://[USER@]HOST[:PORT]/PATH, \
+where holdfast has to be installed; or HOST:DIR, where `holdfast receive --listen` runs, and DIR is \
+below the directory that it receives into. What is in DST and not in SRC stays.
 
 Levels, each with what the ones before it claim:
   wire     the bytes arrived as they were sent and were synced; what was stored was not read
@@ -52,6 +56,15 @@ pub struct SendArgs {
     /// What holdfast is called on the other machine
     #[arg(long, value_name = "PATH", default_value = "holdfast")]
     pub remote_holdfast: String,
+    /// The port of HOST:DIR destinations; 7411 where it is not given
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// The name in the other machine's certificate, where it is not HOST
+    #[arg(long, value_name = "NAME", requires = "tls")]
+    pub peer: Option<String>,
+    /// How HOST:DIR destinations are spoken to.
+    #[command(flatten)]
+    pub security: SecurityArgs,
     /// One JSON object in place of text
     #[arg(long)]
     pub json: bool,
@@ -59,13 +72,33 @@ pub struct SendArgs {
 
 /// Arguments of `holdfast receive`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+With --listen it serves until SIGINT or SIGTERM, and prints the address once it does. A transfer that \
+is cut by its end goes on when the same `send` is called again.")]
 pub struct ReceiveArgs {
     /// The directory; made where it is missing
-    #[arg(value_name = "DST")]
-    pub destination: PathBuf,
+    #[arg(
+        value_name = "DST",
+        required_unless_present = "listen",
+        conflicts_with = "listen"
+    )]
+    pub destination: Option<PathBuf>,
     /// Speak through standard input and output: `send` starts it like this through ssh
-    #[arg(long, required = true)]
+    #[arg(long, required_unless_present = "listen", conflicts_with = "listen")]
     pub stdio: bool,
+    /// Wait for connections, such as 0.0.0.0:7411
+    #[arg(long, value_name = "HOST:PORT", requires = "root", value_parser = security::address)]
+    pub listen: Option<Address>,
+    /// With --listen: below this directory trees are received, and nowhere else
+    #[arg(long, value_name = "DIR", requires = "listen")]
+    pub root: Option<PathBuf>,
+    /// With --listen and --tls: only these machines may send, not all of the same authority; may
+    /// be given more than once
+    #[arg(long, value_name = "NAME", requires = "tls")]
+    pub allow: Vec<String>,
+    /// How it is spoken to.
+    #[command(flatten)]
+    pub security: SecurityArgs,
 }
 
 /// Sends a tree.
@@ -96,6 +129,7 @@ pub fn send(args: &SendArgs) -> Outcome<Exit> {
                 .map_err(|error| explain(&error))?
         }
         Destination::Ssh(host) => ssh::send(args, &host, &options, &mut show)?,
+        Destination::Listening(to) => listening::send(args, &to, &options, &mut show)?,
     };
     drop(bar);
     let seconds = begun.elapsed().as_secs_f64();
@@ -110,11 +144,24 @@ pub fn send(args: &SendArgs) -> Outcome<Exit> {
     })
 }
 
-/// Receives a tree through standard input and output.
+/// Receives a tree through standard input and output, or trees over the network.
 ///
 /// # Errors
-/// The destination cannot be used, or the sender went away.
+/// The destination cannot be used, or the sender went away; nobody can listen there.
 pub fn receive(args: &ReceiveArgs) -> Outcome<Exit> {
+    env::descriptors::raise_limit();
+    match (&args.listen, &args.root, &args.destination) {
+        (Some(at), Some(root), _) => listening::receive(args, at, root),
+        (_, _, Some(destination)) => through_pipes(destination),
+        _ => Err(Failure::refuse(
+            Exit::Usage,
+            "there is no destination",
+            "`holdfast receive --help` shows the two forms",
+        )),
+    }
+}
+
+fn through_pipes(destination: &Path) -> Outcome<Exit> {
     if std::io::stdin().is_terminal() || std::io::stdout().is_terminal() {
         return Err(Failure::refuse(
             Exit::Usage,
@@ -122,7 +169,6 @@ pub fn receive(args: &ReceiveArgs) -> Outcome<Exit> {
             "`holdfast send SRC ssh://HOST/DST` starts this command by itself",
         ));
     }
-    env::descriptors::raise_limit();
     let unexpected =
         |error: &dyn std::fmt::Display| Failure::unexpected("standard input and output", error);
     let own = |file: &dyn AsFd| file.as_fd().try_clone_to_owned();
@@ -136,7 +182,8 @@ pub fn receive(args: &ReceiveArgs) -> Outcome<Exit> {
     let connection = Connection::start(stream, &RealNet, Role::Server, Limits::default())
         .map_err(|error| unexpected(&error))?;
     let settings = Settings::default();
-    let received = ::transfer::receive(&args.destination, &connection, &RealClock, &settings);
+    let destination = ::transfer::Destination::At(destination);
+    let received = ::transfer::receive(destination, &connection, &RealClock, &settings);
     // Where the sender has gone nobody waits for it.
     let _ended = connection.close(RealClock.now().after(FAREWELL));
     received.map_err(|error| explain(&error))?;
@@ -148,6 +195,13 @@ fn explain(error: &TransferError) -> Failure {
     const SAFE: &str = "every file under its own name in the destination is whole";
     const AGAIN: &str = "the same command again goes on where it stopped";
     let (exit, next) = match error {
+        TransferError::Rpc(RpcError::Distrusts(_) | RpcError::Distrusted(_) | RpcError::Tls(_)) => {
+            (
+                Exit::BadCertificate,
+                "see that both have certificates of one authority, that their clocks are right, and \
+             that --peer names the other; `holdfast ca issue` makes new ones",
+            )
+        }
         TransferError::Failed { kind, .. } => match kind {
             FailureKind::Destination => (
                 Exit::TransferRefused,

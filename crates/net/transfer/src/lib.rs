@@ -58,6 +58,6 @@ pub use error::TransferError;
 pub use level::{Level, UnknownLevel};
 pub use local::local;
 pub use message::{FailureKind, Problem, ToReceiver, ToSender};
-pub use receiver::{AfterSync, NOTE_VERSION, Note, Settings, receive};
+pub use receiver::{AfterSync, Destination, NOTE_VERSION, Note, Settings, receive};
 pub use report::{Progress, Report};
 pub use sender::{BATCH_BYTES, BATCH_ENTRIES, Options, send};

@@ -5,7 +5,7 @@ use crate::level::Level;
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages; both sides have to speak the same.
-pub(crate) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 2;
 
 /// Bytes that one checksum covers.
 pub(crate) const PAGE_BYTES: usize = codec::PAGE_BYTES;
@@ -34,6 +34,9 @@ pub enum ToReceiver {
         version: u16,
         /// What is to be proved.
         level: Level,
+        /// Where below the receiver's directory the tree is to go; the root where the receiver
+        /// was given the destination itself.
+        below: TreePath,
     },
     /// Entries, in order; each gets a number, from `first`.
     Offer {

@@ -12,7 +12,7 @@ use crate::walk::{source_of, words};
 use env::Clock;
 use env::errno::{Errno, Fault, fault};
 use rpc::{Channel, Connection};
-use rustix::fs::{FileType, Mode, OFlags, fstat, fsync, ftruncate, mkdir, open};
+use rustix::fs::{FileType, fstat, fsync, ftruncate};
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -23,6 +23,7 @@ use std::time::Duration;
 
 mod batch;
 mod carry;
+mod place;
 mod proof;
 mod root;
 mod staging;
@@ -31,8 +32,9 @@ pub use batch::AfterSync;
 pub use staging::{NOTE_VERSION, Note};
 
 use batch::{Action, Patch, Worker, Written};
-use proof::{Prover, Range, drop_cache, probe};
-use root::Root;
+pub(crate) use proof::drop_cache;
+use proof::{Prover, Range, probe};
+pub(crate) use root::Root;
 use staging::{Notes, Staged, Staging};
 
 /// Parts of a file are proved in multiples of this many bytes, so that no page, and no large folio
@@ -69,20 +71,29 @@ impl Default for Settings {
     }
 }
 
-/// Receives one tree into the directory `root`, which is made where it is missing, and returns
-/// when the sender has ended.
+/// Where a tree is received.
+#[derive(Clone, Copy, Debug)]
+pub enum Destination<'a> {
+    /// Into this directory, which is made where it is missing.
+    At(&'a Path),
+    /// Into the one that the sender names, below this one: no sender gets out of it. Its last name
+    /// is made where it is missing.
+    Below(&'a Path),
+}
+
+/// Receives one tree, and returns when the sender has ended.
 ///
 /// # Errors
 /// The destination cannot be used, or fails, or the sender or the connection is lost. What is in
 /// place is whole; the next transfer goes on where this one ended.
 pub fn receive(
-    root: &Path,
+    destination: Destination<'_>,
     connection: &Connection,
     clock: &dyn Clock,
     settings: &Settings,
 ) -> Result<(), TransferError> {
     let channel = connection.accept(clock.now().after(settings.patience))?;
-    let outcome = begin(root, &channel, clock, settings);
+    let outcome = begin(destination, &channel, clock, settings);
     if let Err(error) = &outcome {
         let (kind, what) = error.to_failure();
         let failed = rpc::encode(&ToSender::Failed { kind, what })?;
@@ -94,7 +105,7 @@ pub fn receive(
 }
 
 fn begin(
-    path: &Path,
+    destination: Destination<'_>,
     channel: &Channel,
     clock: &dyn Clock,
     settings: &Settings,
@@ -102,14 +113,24 @@ fn begin(
     let deadline = clock.now().after(settings.patience);
     let first = channel.receive(deadline)?;
     let first = first.ok_or(TransferError::Violation("an early end"))?;
-    let ToReceiver::Begin { version, level } = rpc::decode(&first.body)? else {
+    let other = |version: &dyn std::fmt::Display| {
+        let what = format!("the receiver speaks version {VERSION}, the sender {version}");
+        TransferError::failed(FailureKind::Version, what)
+    };
+    // Another version may have other fields.
+    let first = rpc::decode(&first.body).map_err(|_| other(&"another"))?;
+    let ToReceiver::Begin {
+        version,
+        level,
+        below,
+    } = first
+    else {
         return Err(TransferError::Violation("another first message"));
     };
     if version != VERSION {
-        let what = format!("the receiver speaks version {VERSION}, the sender {version}");
-        return Err(TransferError::failed(FailureKind::Version, what));
+        return Err(other(&version));
     }
-    let root = open_root(path)?;
+    let root = place::open(destination, &below)?;
     let (staging, notes) = Staging::open(&root)?;
     let root = Arc::new(root);
     probe(&staging, level)?;
@@ -178,28 +199,6 @@ fn begin(
     })?;
     staging.finish(&root, left.into_values().map(|(number, _)| number));
     Ok(())
-}
-
-fn open_root(path: &Path) -> Result<OwnedFd, TransferError> {
-    let refuse = |errno: Errno| {
-        let what = match errno {
-            Errno::NOTDIR => format!("{} is not a directory", path.display()),
-            errno => format!("{}: {}", path.display(), words(errno)),
-        };
-        TransferError::failed(FailureKind::Destination, what)
-    };
-    match mkdir(path, Mode::from_raw_mode(0o755)) {
-        Ok(()) => {
-            let parent = path.parent().filter(|path| !path.as_os_str().is_empty());
-            let parent = parent.unwrap_or(Path::new("."));
-            let parent = open(parent, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-            parent.and_then(fsync).map_err(refuse)?;
-        }
-        Err(Errno::EXIST) => {}
-        Err(errno) => return Err(refuse(errno)),
-    }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    open(path, flags, Mode::empty()).map_err(refuse)
 }
 
 fn say(

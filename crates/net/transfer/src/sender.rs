@@ -31,10 +31,13 @@ const ATTEMPTS: usize = 3;
 const OFFER_BYTES: usize = 64 << 10;
 
 /// What a sender is asked to do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// What is to be proved.
     pub level: Level,
+    /// Where to, below the directory of a receiver that takes trees for several places; the root
+    /// for one that was given its destination.
+    pub below: TreePath,
     /// How long the receiver may be silent: it syncs and reads whole batches.
     pub patience: Duration,
 }
@@ -43,6 +46,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             level: Level::Device,
+            below: TreePath::root(),
             patience: Duration::from_secs(600),
         }
     }
@@ -65,6 +69,7 @@ pub fn send(
     let begin = ToReceiver::Begin {
         version: VERSION,
         level: options.level,
+        below: options.below.clone(),
     };
     let deadline = clock.now().after(options.patience);
     let channel = connection.open(&rpc::encode(&begin)?, &[], deadline)?;

@@ -1,14 +1,12 @@
 //! Which level finds a fault in which layer: table 4.2 of the source of verified transfer, on a file
 //! system on a loop device whose image is changed behind its back.
 
-use env::Rng;
-use holdfast_transfer::{Level, Options, Report, Settings, local};
+use crate::place::{Mounted, Place, harming, noise, send};
+use holdfast_transfer::{Level, Report};
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::Arc;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const LENGTH: usize = 64 << 10;
@@ -23,37 +21,6 @@ enum Layer {
     Device,
 }
 
-struct Mounted {
-    at: PathBuf,
-    image: PathBuf,
-}
-
-impl Mounted {
-    fn new(place: &Path) -> Mounted {
-        let (at, image) = (place.join("mounted"), place.join("image"));
-        fs::create_dir(&at).unwrap();
-        let file = fs::File::create(&image).unwrap();
-        file.set_len(32 << 20).unwrap();
-        run(Command::new("mkfs.ext4")
-            .args(["-q", "-b", "4096"])
-            .arg(&image));
-        run(Command::new("mount")
-            .args(["-o", "loop"])
-            .args([&image, &at]));
-        Mounted { at, image }
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _gone = Command::new("umount").arg("-l").arg(&self.at).status();
-    }
-}
-
-fn run(command: &mut Command) {
-    assert!(command.status().unwrap().success(), "{command:?}");
-}
-
 /// Changes a byte of the page with this content, wherever it is in the image.
 fn rot(image: &Path, page: &[u8]) {
     let bytes = fs::read(image).unwrap();
@@ -66,14 +33,11 @@ fn rot(image: &Path, page: &[u8]) {
 /// Sends one file while one of its bytes goes bad once; what was reported, and whether the file in
 /// place is right when it is read from the device.
 fn transfer(level: Level, layer: Layer) -> (Report, bool) {
-    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let source = place.path().join("source");
-    fs::create_dir(&source).unwrap();
-    let mut content = vec![0; LENGTH];
-    Rng::new(17).fill(&mut content);
-    fs::write(source.join("file"), &content).unwrap();
-    let mounted = Mounted::new(place.path());
-    let (image, page) = (mounted.image.clone(), content[8192..12288].to_vec());
+    let content = noise(17, LENGTH);
+    let place = Place::with_file(&content);
+    let image = place.path("image");
+    let mounted = Mounted::in_file(place.path("mounted"), &image);
+    let page = content[8192..12288].to_vec();
     let done = AtomicBool::new(false);
     let harm = move |file: &OwnedFd| {
         if done.swap(true, Ordering::SeqCst) {
@@ -87,16 +51,8 @@ fn transfer(level: Level, layer: Layer) -> (Report, bool) {
             Layer::Device => rot(&image, &page),
         }
     };
-    let settings = Settings {
-        after_sync: Some(Arc::new(harm)),
-        ..Settings::default()
-    };
-    let options = Options {
-        level,
-        ..Options::default()
-    };
-    let destination = mounted.at.join("to");
-    let report = local(&source, &destination, &options, &settings, &mut |_| ()).unwrap();
+    let destination = mounted.0.join("to");
+    let report = send(&place.source, &destination, level, &harming(harm)).unwrap();
     assert!(report.is_whole(), "{:?}", report.problems);
     let file = fs::File::open(destination.join("file")).unwrap();
     file.sync_all().unwrap();
