@@ -15,8 +15,12 @@ use env::errno::Errno;
 use rpc::{Channel, Connection};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+mod incoming;
+
+use incoming::Incoming;
 
 /// Bytes after which a batch is closed.
 pub const BATCH_BYTES: u64 = 32 << 20;
@@ -38,6 +42,14 @@ pub struct Options {
     /// Where to, below the directory of a receiver that takes trees for several places; the root
     /// for one that was given its destination.
     pub below: TreePath,
+    /// Bytes that the write cache of the destination's device holds: nobody but the user can know.
+    /// Level `medium` needs it.
+    pub write_cache: Option<u64>,
+    /// For level `medium`: write as much as the write cache holds at the end, so that the last
+    /// files need not wait for another transfer.
+    pub settle: bool,
+    /// The file that gets the receiver's manifest.
+    pub manifest: Option<PathBuf>,
     /// How long the receiver may be silent: it syncs and reads whole batches.
     pub patience: Duration,
 }
@@ -47,6 +59,9 @@ impl Default for Options {
         Options {
             level: Level::Device,
             below: TreePath::root(),
+            write_cache: None,
+            settle: false,
+            manifest: None,
             patience: Duration::from_secs(600),
         }
     }
@@ -70,6 +85,8 @@ pub fn send(
         version: VERSION,
         level: options.level,
         below: options.below.clone(),
+        manifest: options.manifest.is_some(),
+        write_cache: options.write_cache,
     };
     let deadline = clock.now().after(options.patience);
     let channel = connection.open(&rpc::encode(&begin)?, &[], deadline)?;
@@ -166,8 +183,43 @@ impl Sender<'_> {
         while self.acknowledged < self.batch.number {
             self.hear()?;
         }
+        self.close()?;
         self.channel.finish()?;
         Ok(self.report)
+    }
+
+    /// Has the receiver prove what waits, and takes its manifest.
+    fn close(&mut self) -> Result<(), TransferError> {
+        if self.options.level < Level::Medium && self.options.manifest.is_none() {
+            return Ok(());
+        }
+        let settle = self.options.settle;
+        self.say(&ToReceiver::Close { settle }, &[])?;
+        let manifest_bytes = loop {
+            match self.hear_one()?.0 {
+                ToSender::Closed {
+                    placed,
+                    pending,
+                    manifest_bytes,
+                } => {
+                    self.report.add(placed);
+                    self.report.pending = pending;
+                    break manifest_bytes;
+                }
+                other => self.heard(other)?,
+            }
+        };
+        let Some(path) = self.options.manifest.clone() else {
+            return Ok(());
+        };
+        let mut incoming = Incoming::begin(&path)?;
+        while incoming.bytes() < manifest_bytes {
+            match self.hear_one()? {
+                (ToSender::Manifest, bulk) => incoming.take(&bulk, manifest_bytes)?,
+                (other, _) => self.heard(other)?,
+            }
+        }
+        incoming.finish()
     }
 
     /// Offers what the walk comes to next.
@@ -480,11 +532,16 @@ impl Sender<'_> {
     }
 
     fn hear(&mut self) -> Result<(), TransferError> {
+        let (message, _) = self.hear_one()?;
+        self.heard(message)
+    }
+
+    /// The next message, with its bulk bytes.
+    fn hear_one(&mut self) -> Result<(ToSender, Vec<u8>), TransferError> {
         let deadline = self.clock.now().after(self.options.patience);
-        match self.channel.receive(deadline)? {
-            Some(message) => self.heard(rpc::decode(&message.body)?),
-            None => Err(TransferError::Violation("an early end")),
-        }
+        let message = self.channel.receive(deadline)?;
+        let message = message.ok_or(TransferError::Violation("an early end"))?;
+        Ok((rpc::decode(&message.body)?, message.bulk))
     }
 
     fn heard(&mut self, message: ToSender) -> Result<(), TransferError> {
@@ -513,6 +570,9 @@ impl Sender<'_> {
                 self.flight.retain(|_, sent| ended(sent));
                 self.report.add(placed);
                 self.show();
+            }
+            ToSender::Closed { .. } | ToSender::Manifest => {
+                return Err(TransferError::Violation("an end that nobody asked for"));
             }
             ToSender::Failed { kind, what } => return Err(TransferError::Failed { kind, what }),
         }

@@ -3,6 +3,8 @@
 
 #[path = "transfers/cuts.rs"]
 mod cuts;
+#[path = "transfers/evidence.rs"]
+mod evidence;
 #[path = "transfers/levels.rs"]
 mod levels;
 #[path = "transfers/liars.rs"]

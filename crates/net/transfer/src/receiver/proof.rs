@@ -86,8 +86,8 @@ impl Prover {
         let mut wrong = Vec::new();
         for range in ranges {
             let found = match self.level {
-                Level::Device => self.read(&direct, range)?,
-                _ => self.read(&written, range)?,
+                Level::Wire | Level::Cache => self.read(&written, range)?,
+                Level::Device | Level::Medium => self.read(&direct, range)?,
             };
             let sums = sums_of(found);
             if sums != range.sums {

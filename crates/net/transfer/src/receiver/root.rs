@@ -68,6 +68,11 @@ impl Root {
         openat2(self.directory(&dir)?, name, flags, Mode::empty(), RESOLVE)
     }
 
+    /// The root itself.
+    pub(crate) fn opened(&self) -> Arc<OwnedFd> {
+        self.dir.clone()
+    }
+
     /// Forgets what is open: names may have changed.
     pub(crate) fn forget(&mut self) {
         self.open.clear();

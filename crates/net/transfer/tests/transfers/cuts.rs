@@ -81,6 +81,16 @@ fn attempt(
     })
 }
 
+/// Sends until the receiver has received so many bytes.
+pub(crate) fn cut_short(
+    source: &Path,
+    destination: &Path,
+    bytes: u64,
+) -> Result<Report, TransferError> {
+    let cut = victim(Role::Server, Harm::Cut(bytes));
+    attempt(source, destination, Level::Device, cut)
+}
+
 /// What is in place is what was to be sent, in whole.
 fn only_right_files(source: &BTreeMap<PathBuf, Vec<u8>>, destination: &Path, what: &str) {
     for (path, content) in files(destination) {
@@ -149,13 +159,7 @@ fn harm_everywhere(what: &str, harm: impl Fn(u64) -> Harm) {
 fn a_large_file_goes_on_where_it_was_proved() {
     const LENGTH: usize = 150 << 20;
     let place = Place::with_file(noise(5, LENGTH));
-    let cut = Harm::Cut(140 << 20);
-    let first = attempt(
-        &place.source,
-        &place.destination,
-        Level::Device,
-        victim(Role::Server, cut),
-    );
+    let first = cut_short(&place.source, &place.destination, 140 << 20);
     assert!(first.is_err(), "{first:?}");
     assert!(files(&place.destination).is_empty());
     let then = attempt(&place.source, &place.destination, Level::Device, None).unwrap();

@@ -77,6 +77,8 @@ fn begin(version: u16, below: TreePath) -> ToReceiver {
         version,
         level: Level::Wire,
         below,
+        manifest: false,
+        write_cache: None,
     }
 }
 
