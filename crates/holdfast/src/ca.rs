@@ -3,6 +3,7 @@
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::{os, screen};
+use ::transfer::manifest::Signer;
 use rpc::tls::{Authority, AuthorityError, Credentials};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -133,6 +134,27 @@ pub fn credentials(dir: &Path) -> Outcome<Credentials> {
     let key = read_secret(&dir.join(OWN_KEY))?;
     let authority = read(&dir.join(AUTHORITY))?;
     Credentials::new(&certificate, &key, &authority).map_err(|error| {
+        let what = format!("{}: {error}", dir.display());
+        let next = "make it anew: `holdfast ca issue NAME`, where the authority is";
+        Failure::refuse(Exit::BadCertificate, what, next)
+    })
+}
+
+/// Who signs manifests with what `ca issue` has made for this machine.
+///
+/// # Errors
+/// As [`credentials`].
+pub fn signer(dir: &Path) -> Outcome<Signer> {
+    signer_of(dir, &credentials(dir)?)
+}
+
+/// As [`signer`], of credentials that were read from `dir`.
+///
+/// # Errors
+/// The key is of a kind that `ca issue` does not make.
+pub fn signer_of(dir: &Path, credentials: &Credentials) -> Outcome<Signer> {
+    let certificate = credentials.certificate().to_vec();
+    Signer::new(credentials.key(), Some(certificate)).map_err(|error| {
         let what = format!("{}: {error}", dir.display());
         let next = "make it anew: `holdfast ca issue NAME`, where the authority is";
         Failure::refuse(Exit::BadCertificate, what, next)

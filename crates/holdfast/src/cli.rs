@@ -5,7 +5,7 @@ use crate::exit::{self, Exit};
 use crate::failure::Outcome;
 use crate::{
     bench, ca, check, down, inspect, logs, screen, shell, simulate, status, store, torture,
-    transfer, up, volume,
+    transfer, up, verify, volume,
 };
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -122,6 +122,8 @@ pub enum Command {
     Send(transfer::SendArgs),
     /// Receive a tree that `send` sends
     Receive(transfer::ReceiveArgs),
+    /// Hold a tree against the manifest of its transfer, by reading all of it
+    Verify(verify::Args),
     /// Make certificates, by which machines know each other
     Ca {
         /// What to do.
@@ -185,6 +187,7 @@ impl Command {
             } => args.json,
             Command::Volume { command } => command.wants_json(),
             Command::Send(args) => args.json,
+            Command::Verify(args) => args.json,
             _ => false,
         }
     }
@@ -255,6 +258,7 @@ fn execute(cli: Cli, matches: &ArgMatches) -> Outcome<Exit> {
         Command::Volume { command } => volume::run(&command),
         Command::Send(args) => transfer::send(&args),
         Command::Receive(args) => transfer::receive(&args),
+        Command::Verify(args) => verify::run(&args),
         Command::Ca { command } => ca::run(&command),
         Command::Inspect(args) => inspect::run(&args),
         Command::Bench => bench::run(options_of(matches)),

@@ -91,7 +91,7 @@ pub static TABLE: &[Row] = &[
     (
         Exit::Differences,
         "differences",
-        "`check` or `repair` found copies that differ, or `scrub` damage that it could not mend.",
+        "`check` or `repair` found copies that differ, `scrub` damage that it could not mend, or `verify` files that are not as they were proved.",
     ),
     (
         Exit::Degraded,
@@ -171,12 +171,12 @@ pub static TABLE: &[Row] = &[
     (
         Exit::Unrecognised,
         "unrecognised",
-        "`inspect`: not a file that Holdfast writes.",
+        "`inspect`, `verify`: not a file that Holdfast writes.",
     ),
     (
         Exit::Corrupt,
         "corrupt",
-        "`inspect`: a file of Holdfast's, with damaged bytes.",
+        "`inspect`, `verify`: a file of Holdfast's, with damaged bytes.",
     ),
     (
         Exit::PromiseBroken,
@@ -236,7 +236,7 @@ pub static TABLE: &[Row] = &[
     (
         Exit::BadCertificate,
         "bad_certificate",
-        "`ca`, `send`, `receive`: a certificate or its key cannot be used, or one side does not accept the other's.",
+        "`ca`, `send`, `receive`, `verify`: a certificate or its key cannot be used, or one side does not accept the other's.",
     ),
 ];
 

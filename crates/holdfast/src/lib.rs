@@ -56,6 +56,7 @@ pub mod torture;
 pub mod transfer;
 pub mod units;
 pub mod up;
+pub mod verify;
 pub mod volume;
 
 pub use cli::run;

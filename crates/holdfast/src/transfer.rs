@@ -1,5 +1,6 @@
 //! `holdfast send` and `holdfast receive`: trees, and the proof of what arrived.
 
+use crate::ca;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::screen::{self, Bar};
@@ -12,6 +13,7 @@ use serde_json::json;
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 mod destination;
@@ -39,7 +41,9 @@ below the directory that it receives into. What is in DST and not in SRC stays.
 Levels, each with what the ones before it claim:
   wire     the bytes arrived as they were sent and were synced; what was stored was not read
   cache    the kernel returned the right bytes after they were synced, perhaps from its page cache
-  device   the device returned them: they were dropped from the page cache before")]
+  device   the device returned them: they were dropped from the page cache before
+  medium   it did so after more newer data than its write cache holds had been written to it; of the \
+last files this can be said only by a later transfer, or with --settle")]
 pub struct SendArgs {
     /// A directory or a file
     #[arg(value_name = "SRC")]
@@ -47,9 +51,25 @@ pub struct SendArgs {
     /// Where to
     #[arg(value_name = "DST")]
     pub destination: std::ffi::OsString,
-    /// What to prove of each file before it is put in place: wire, cache or device
+    /// What to prove of each file: wire, cache, device, or medium, which needs --write-cache
     #[arg(long, value_name = "LEVEL", default_value = "device")]
     pub level: Level,
+    /// How much the write cache of the destination's disk holds, such as 1G: no interface tells it;
+    /// for several disks below one file system, all together
+    #[arg(long, value_name = "BYTES", value_parser = units::parse_bytes)]
+    pub write_cache: Option<u64>,
+    /// With level medium: write that much scratch data at the end, so that no file has to wait
+    #[arg(long, requires = "write_cache")]
+    pub settle: bool,
+    /// Where to put the receiver's manifest, for `holdfast verify`
+    #[arg(long, value_name = "FILE")]
+    pub manifest: Option<PathBuf>,
+    /// For a destination on this machine: sign the manifest with what `ca issue` has made
+    #[arg(long, value_name = "DIR", requires = "manifest")]
+    pub sign: Option<PathBuf>,
+    /// The same on the other machine, for ssh:// destinations
+    #[arg(long, value_name = "DIR", requires = "manifest")]
+    pub remote_sign: Option<PathBuf>,
     /// The program for ssh:// destinations, with its own options
     #[arg(long, value_name = "COMMAND", default_value = "ssh")]
     pub ssh: String,
@@ -86,6 +106,9 @@ pub struct ReceiveArgs {
     /// Speak through standard input and output: `send` starts it like this through ssh
     #[arg(long, required_unless_present = "listen", conflicts_with = "listen")]
     pub stdio: bool,
+    /// Sign manifests with what `ca issue` has made for this machine; --tls does so too
+    #[arg(long, value_name = "DIR", conflicts_with = "tls")]
+    pub sign: Option<PathBuf>,
     /// Wait for connections, such as 0.0.0.0:7411
     #[arg(long, value_name = "HOST:PORT", requires = "root", value_parser = security::address)]
     pub listen: Option<Address>,
@@ -107,8 +130,20 @@ pub struct ReceiveArgs {
 /// Source or destination cannot be used, or the transfer stopped before its end.
 pub fn send(args: &SendArgs) -> Outcome<Exit> {
     env::descriptors::raise_limit();
+    if (args.level == Level::Medium) != args.write_cache.is_some() {
+        return Err(Failure::refuse(
+            Exit::Usage,
+            "level medium and the size of the disk's write cache belong together, and one is \
+             missing",
+            "`--level medium --write-cache BYTES`: look into the disk's data sheet, and take more \
+             where it does not say; where nobody knows, as for virtual disks: `--level device`",
+        ));
+    }
     let options = Options {
         level: args.level,
+        write_cache: args.write_cache,
+        settle: args.settle,
+        manifest: args.manifest.clone(),
         ..Options::default()
     };
     let mut bar = Bar::new("sending");
@@ -124,7 +159,11 @@ pub fn send(args: &SendArgs) -> Outcome<Exit> {
     let report = match Destination::parse(&args.destination)? {
         Destination::Local(path) => {
             destination::need_apart(&args.source, &path)?;
-            let settings = Settings::default();
+            let signer = args.sign.as_deref().map(ca::signer).transpose()?;
+            let settings = Settings {
+                signer: signer.map(Arc::new),
+                ..Settings::default()
+            };
             ::transfer::local(&args.source, &path, &options, &settings, &mut show)
                 .map_err(|error| explain(&error))?
         }
@@ -152,7 +191,7 @@ pub fn receive(args: &ReceiveArgs) -> Outcome<Exit> {
     env::descriptors::raise_limit();
     match (&args.listen, &args.root, &args.destination) {
         (Some(at), Some(root), _) => listening::receive(args, at, root),
-        (_, _, Some(destination)) => through_pipes(destination),
+        (_, _, Some(destination)) => through_pipes(args, destination),
         _ => Err(Failure::refuse(
             Exit::Usage,
             "there is no destination",
@@ -161,7 +200,7 @@ pub fn receive(args: &ReceiveArgs) -> Outcome<Exit> {
     }
 }
 
-fn through_pipes(destination: &Path) -> Outcome<Exit> {
+fn through_pipes(args: &ReceiveArgs, destination: &Path) -> Outcome<Exit> {
     if std::io::stdin().is_terminal() || std::io::stdout().is_terminal() {
         return Err(Failure::refuse(
             Exit::Usage,
@@ -169,6 +208,7 @@ fn through_pipes(destination: &Path) -> Outcome<Exit> {
             "`holdfast send SRC ssh://HOST/DST` starts this command by itself",
         ));
     }
+    let signer = args.sign.as_deref().map(ca::signer).transpose()?;
     let unexpected =
         |error: &dyn std::fmt::Display| Failure::unexpected("standard input and output", error);
     let own = |file: &dyn AsFd| file.as_fd().try_clone_to_owned();
@@ -181,7 +221,10 @@ fn through_pipes(destination: &Path) -> Outcome<Exit> {
     let stream = stream_of(input, output).map_err(|error| unexpected(&error))?;
     let connection = Connection::start(stream, &RealNet, Role::Server, Limits::default())
         .map_err(|error| unexpected(&error))?;
-    let settings = Settings::default();
+    let settings = Settings {
+        signer: signer.map(Arc::new),
+        ..Settings::default()
+    };
     let destination = ::transfer::Destination::At(destination);
     let received = ::transfer::receive(destination, &connection, &RealClock, &settings);
     // Where the sender has gone nobody waits for it.
@@ -248,8 +291,8 @@ fn json(report: &Report, seconds: f64) -> serde_json::Value {
         })
     };
     json!({
-        "level": report.level,
-        "claim": report.level.claim(),
+        "level": report.proved(),
+        "claim": report.proved().claim(),
         "whole": report.is_whole(),
         "files": report.files,
         "files_unchanged": report.kept,
@@ -258,6 +301,8 @@ fn json(report: &Report, seconds: f64) -> serde_json::Value {
         "bytes_sent": report.bytes_sent,
         "bytes_resumed": report.bytes_resumed,
         "pages_resent": report.pages_resent,
+        "at_medium": report.settled,
+        "pending": report.pending,
         "problems": report.problems.iter().map(problem).collect::<Vec<_>>(),
         "problems_more": report.problems_more,
         "seconds": seconds,
@@ -269,8 +314,8 @@ fn words(report: &Report, seconds: f64) -> String {
         "{} of {} in place, proved at level {}\n  that is: {}\n",
         units::plural(report.files, "file"),
         units::bytes(report.bytes),
-        report.level,
-        report.level.claim(),
+        report.proved(),
+        report.proved().claim(),
     );
     let mut line = |name: &str, value: String| text.push_str(&format!("  {name:<11}{value}\n"));
     let rate = (report.bytes_sent as f64 / seconds.max(0.001)) as u64;
@@ -300,6 +345,23 @@ fn words(report: &Report, seconds: f64) -> String {
             format!(
                 "{} read back wrong and were sent again: look at the destination's disk",
                 units::plural(report.pages_resent, "page")
+            ),
+        );
+    }
+    if report.settled > 0 {
+        let settled = units::plural(report.settled, "file");
+        line(
+            "at medium:",
+            format!("{settled}, of this transfer or earlier ones"),
+        );
+    }
+    if report.pending > 0 {
+        line(
+            "waiting:",
+            format!(
+                "{} at level device until more was written; a later transfer to the same place \
+                 proves more, or --settle",
+                units::plural(report.pending, "file")
             ),
         );
     }
@@ -340,6 +402,8 @@ mod tests {
             bytes_sent: 1 << 30,
             bytes_resumed: 32 << 20,
             pages_resent: 1,
+            settled: 0,
+            pending: 0,
             problems: Vec::new(),
             problems_more: 0,
         }
@@ -348,6 +412,16 @@ mod tests {
     #[test]
     fn a_report_says_what_was_proved() {
         insta::assert_snapshot!(words(&report(Level::Device), 2.0));
+    }
+
+    #[test]
+    fn a_report_says_what_waits() {
+        let report = Report {
+            settled: 1100,
+            pending: 104,
+            ..report(Level::Medium)
+        };
+        insta::assert_snapshot!(words(&report, 2.0));
     }
 
     #[test]

@@ -463,3 +463,69 @@ fn who_is_not_trusted_gets_nothing_and_is_told_why() {
         assert_eq!(output.status.code(), Some(code), "{}", text(&output));
     }
 }
+
+#[test]
+fn a_manifest_is_signed_by_the_receiver_and_finds_what_rots_later() {
+    let place = Place::new();
+    place.fill();
+    let certificates = Certificates::new(&place);
+    let (server, client) = (certificates.dir("server"), certificates.dir("client"));
+    let receiver = Receiver::start(&place, "0", &["--tls", &server]);
+    let manifest = text_of(&place.path("manifest"));
+    let send = [
+        "--tls",
+        &client,
+        "--peer",
+        "server",
+        "--manifest",
+        &manifest,
+    ];
+    let output = receiver.send(&place, &send).output().expect("a process");
+    assert!(output.status.success(), "{}", text(&output));
+    let (there, ca) = (
+        text_of(&place.path("root/destination")),
+        certificates.dir("ca/ca.pem"),
+    );
+    let verify = |manifest: &str, more: &[&str]| {
+        let output = holdfast(&["verify", manifest, &there]).args(more).output();
+        let output = output.expect("a process");
+        (output.status.code(), text(&output))
+    };
+    let (code, said) = verify(&manifest, &["--ca", &ca]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        said.contains("signed by: server") && said.contains("301 files"),
+        "{said}"
+    );
+    // Of another authority; changed; signed by nobody.
+    run(&["ca", "init", &certificates.dir("other")]);
+    let (code, said) = verify(&manifest, &["--ca", &certificates.dir("other/ca.pem")]);
+    assert_eq!(code, Some(53), "{said}");
+    let content = fs::read_to_string(&manifest).expect("text");
+    let changed = text_of(&place.path("changed"));
+    fs::write(&changed, content.replace("file device", "file medium")).expect("a file");
+    assert_eq!(verify(&changed, &[]).0, Some(31));
+    let unsigned: Vec<&str> = content
+        .lines()
+        .filter(|line| !line.starts_with("signed"))
+        .collect();
+    fs::write(&changed, unsigned.join("\n") + "\n").expect("a file");
+    assert_eq!(verify(&changed, &["--ca", &ca]).0, Some(53));
+    assert_eq!(verify(&changed, &[]).0, Some(0));
+    assert_eq!(verify(&there, &[]).0, Some(30));
+    // A byte goes bad, and length and time say nothing.
+    let path = place.path("root/destination/large");
+    let file = fs::File::options().write(true).open(&path).expect("a file");
+    let before = file
+        .metadata()
+        .and_then(|found| found.modified())
+        .expect("a time");
+    std::os::unix::fs::FileExt::write_all_at(&file, b"?", 5_000_000).expect("a write");
+    file.set_modified(before).expect("a time");
+    let (code, said) = verify(&manifest, &["--json", "--ca", &ca]);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(
+        said.contains("it has rotted") && said.contains("\"large\""),
+        "{said}"
+    );
+}

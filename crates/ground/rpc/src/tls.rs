@@ -7,6 +7,7 @@
 mod authority;
 mod credentials;
 mod stream;
+mod vouched;
 
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ mod tests;
 pub use authority::{Authority, AuthorityError, Issued};
 pub use credentials::{Credentials, CredentialsError};
 pub use stream::TlsStream;
+pub use vouched::vouched;
 
 use env::errno::Errno;
 use rustls::{AlertDescription, CertificateError, Error};

@@ -67,7 +67,7 @@ mod tests {
         };
         let finding = read(&sample(GOLDEN));
         assert!((KIND.is)(&sample(GOLDEN)) && finding.valid);
-        insta::assert_json_snapshot!(finding.fields);
+        insta::assert_debug_snapshot!(finding.fields);
         let mut bad = GOLDEN.to_vec();
         bad[200] ^= 1;
         assert!(!read(&sample(&bad)).valid);

@@ -3,10 +3,12 @@
 use super::destination::Listening;
 use super::security::{PORT, Peer, Security};
 use super::{FAREWELL, ReceiveArgs, SendArgs, explain};
+use crate::ca;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::signals::{self, Signals};
 use crate::{notify, os, screen};
+use ::transfer::manifest::Signer;
 use ::transfer::{Options, Progress, Report, Settings};
 use env::real::{RealClock, RealNet};
 use env::{Address, Clock, Listener, Moment, Net, Stream};
@@ -66,6 +68,7 @@ struct Service {
     security: Security,
     root: PathBuf,
     allowed: Vec<String>,
+    signer: Option<Arc<Signer>>,
     connections: AtomicUsize,
 }
 
@@ -99,7 +102,13 @@ pub(super) fn receive(args: &ReceiveArgs, at: &Address, root: &Path) -> Outcome<
     };
     screen::print(&format!("listening on {}, {how}\n", listener.address()))?;
     notify::ready(&format!("listening on {}", listener.address()));
+    let signer = match (&security, &args.security.tls, &args.sign) {
+        (Security::Tls(own), Some(dir), _) => Some(ca::signer_of(dir, own)?),
+        (_, _, Some(dir)) => Some(ca::signer(dir)?),
+        _ => None,
+    };
     let service = Arc::new(Service {
+        signer: signer.map(Arc::new),
         security,
         root: root.to_owned(),
         allowed: args.allow.clone(),
@@ -164,7 +173,10 @@ impl Service {
                 return Err(format!("{name} is not allowed to send here"));
             }
         };
-        let settings = Settings::default();
+        let settings = Settings {
+            signer: self.signer.clone(),
+            ..Settings::default()
+        };
         let destination = ::transfer::Destination::Below(&self.root);
         let received = ::transfer::receive(destination, &connection, &RealClock, &settings);
         let _ended = connection.close(RealClock.now().after(FAREWELL));

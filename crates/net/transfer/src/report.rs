@@ -10,7 +10,7 @@ pub(crate) const PROBLEMS_MAX: usize = 10_000;
 /// What a sender knows at the end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Report {
-    /// What was proved of each file in place.
+    /// What was asked for.
     pub level: Level,
     /// Files in place, proved.
     pub files: u64,
@@ -72,6 +72,14 @@ impl Report {
         self.problems_more += placed.problems_more;
         for problem in placed.problems {
             self.problem(problem);
+        }
+    }
+
+    /// What was proved of every file in place by now.
+    pub fn proved(&self) -> Level {
+        match self.pending {
+            0 => self.level,
+            _ => self.level.before_place(),
         }
     }
 

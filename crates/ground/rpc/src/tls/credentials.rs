@@ -20,6 +20,7 @@ pub struct Credentials {
     server: Arc<ServerConfig>,
     /// The certificate that others see.
     pub(super) own: CertificateDer<'static>,
+    key: PrivateKeyDer<'static>,
 }
 
 /// Why they cannot be used.
@@ -76,19 +77,30 @@ impl Credentials {
         let mut server = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&VERSIONS)?
             .with_client_cert_verifier(verifier)
-            .with_single_cert(chain, key)?;
+            .with_single_cert(chain, key.clone_key())?;
         server.alpn_protocols = vec![INSIDE.to_vec()];
         server.send_tls13_tickets = 0;
         Ok(Credentials {
             client: Arc::new(client),
             server: Arc::new(server),
             own,
+            key,
         })
     }
 
     /// The name in the certificate.
     pub fn name(&self) -> Option<String> {
         super::stream::name_in(&self.own)
+    }
+
+    /// The certificate, as DER.
+    pub fn certificate(&self) -> &[u8] {
+        &self.own
+    }
+
+    /// The private key, as DER (PKCS #8): a secret.
+    pub fn key(&self) -> &[u8] {
+        self.key.secret_der()
     }
 
     pub(super) fn client(&self) -> Arc<ClientConfig> {

@@ -261,3 +261,36 @@ fn what_is_no_name_gets_no_certificate() {
     let unfit = Credentials::new(certificate, key, set.certificate.as_bytes());
     assert!(matches!(unfit, Err(CredentialsError::Unfit(_))));
 }
+
+#[test]
+fn a_key_is_vouched_for_by_its_own_certificate_of_the_right_authority_in_its_time() {
+    let (set, other) = (Set::new(), Set::new());
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap()
+        .as_secs();
+    let own = set.credentials("left");
+    let stranger = set.credentials("right");
+    // The last 32 bytes of the key's part of a certificate, which precedes its extensions.
+    let key = |credentials: &Credentials| -> [u8; 32] {
+        let certificate = credentials.certificate();
+        let head = [6, 3, 0x2b, 0x65, 0x70, 3, 0x21, 0];
+        let at = certificate
+            .windows(8)
+            .position(|window| window == head)
+            .unwrap()
+            + 8;
+        certificate[at..at + 32].try_into().unwrap()
+    };
+    let authority = set.certificate.as_bytes();
+    let ask = |authority: &[u8], key: [u8; 32], at| vouched(authority, own.certificate(), &key, at);
+    assert_eq!(ask(authority, key(&own), now), Ok("left".to_owned()));
+    assert_eq!(ask(authority, key(&stranger), now), Err(Distrust::Name));
+    assert_eq!(
+        ask(authority, key(&own), now + 7200),
+        Err(Distrust::Expired)
+    );
+    let foreign = other.certificate.as_bytes();
+    assert_eq!(ask(foreign, key(&own), now), Err(Distrust::Stranger));
+    assert_eq!(ask(b"none", key(&own), now), Err(Distrust::Unusable));
+}
