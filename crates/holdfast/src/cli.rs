@@ -4,7 +4,7 @@ use crate::config::{self, Flags, InForce};
 use crate::exit::{self, Exit};
 use crate::failure::Outcome;
 use crate::{
-    bench, ca, check, down, inspect, logs, screen, shell, simulate, status, store, torture,
+    bench, ca, check, down, inject, inspect, logs, screen, shell, simulate, status, store, torture,
     transfer, up, verify, volume,
 };
 use clap::parser::ValueSource;
@@ -124,6 +124,8 @@ pub enum Command {
     Receive(transfer::ReceiveArgs),
     /// Hold a tree against the manifest of its transfer, by reading all of it
     Verify(verify::Args),
+    /// Flip bits of a file on a loop device on purpose, to see who finds it
+    Inject(inject::Args),
     /// Make certificates, by which machines know each other
     Ca {
         /// What to do.
@@ -259,6 +261,7 @@ fn execute(cli: Cli, matches: &ArgMatches) -> Outcome<Exit> {
         Command::Send(args) => transfer::send(&args),
         Command::Receive(args) => transfer::receive(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Inject(args) => inject::run(&args),
         Command::Ca { command } => ca::run(&command),
         Command::Inspect(args) => inspect::run(&args),
         Command::Bench => bench::run(options_of(matches)),

@@ -40,6 +40,7 @@ pub mod down;
 pub mod engine;
 pub mod exit;
 pub mod failure;
+pub mod inject;
 pub mod inspect;
 pub mod logs;
 pub mod mounts;

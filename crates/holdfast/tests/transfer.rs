@@ -529,3 +529,94 @@ fn a_manifest_is_signed_by_the_receiver_and_finds_what_rots_later() {
         "{said}"
     );
 }
+
+/// A file system on a loop device, gone with this value.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn new(place: &Place) -> Mounted {
+        let (image, at) = (place.path("image"), place.path("mounted"));
+        fs::create_dir(&at).expect("a directory");
+        fs::File::create(&image)
+            .and_then(|file| file.set_len(64 << 20))
+            .expect("an image");
+        let make = Command::new("mkfs.ext4").arg("-q").arg(&image).status();
+        assert!(make.expect("a process").success());
+        let mount = Command::new("mount")
+            .args(["-o", "loop"])
+            .args([&image, &at])
+            .status();
+        assert!(mount.expect("a process").success());
+        Mounted(at)
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _gone = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_fault_that_is_injected_below_the_page_cache_is_found_by_who_reads_the_device() {
+    let place = Place::new();
+    fs::create_dir(place.path("source")).expect("a directory");
+    let content = vec![7; 100_000];
+    for name in ["one", "two"] {
+        fs::write(place.path("source").join(name), &content).expect("a file");
+    }
+    let mounted = Mounted::new(&place);
+    let (to, manifest) = (
+        text_of(&mounted.0.join("to")),
+        text_of(&place.path("manifest")),
+    );
+    run(&[
+        "send",
+        &text_of(&place.path("source")),
+        &to,
+        "--manifest",
+        &manifest,
+    ]);
+    run(&["verify", &manifest, &to]);
+    let (one, two) = (mounted.0.join("to/one"), mounted.0.join("to/two"));
+    // The kernel has it in memory, and goes on to return the right bytes.
+    assert_eq!(fs::read(&one).expect("a file"), content);
+    run(&[
+        "inject",
+        &text_of(&one),
+        "--layer",
+        "device",
+        "--pages",
+        "3,5-6",
+    ]);
+    assert_eq!(fs::read(&one).expect("a file"), content);
+    let output = holdfast(&["verify", &manifest, &to])
+        .output()
+        .expect("a process");
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("one: ") && !said.contains("two: "), "{said}");
+    let wrong = fs::read(&one).expect("a file");
+    let differs = (0..25).filter(|page| {
+        let bytes = page * 4096..(page * 4096 + 4096).min(content.len());
+        wrong[bytes.clone()] != content[bytes]
+    });
+    assert_eq!(differs.collect::<Vec<_>>(), [3, 5, 6]);
+    run(&[
+        "inject",
+        &text_of(&two),
+        "--layer",
+        "memory",
+        "--pages",
+        "0",
+    ]);
+    let output = holdfast(&["verify", &manifest, &to])
+        .output()
+        .expect("a process");
+    assert!(text(&output).contains("two: "), "{}", text(&output));
+    for (layer, pages) in [("medium", "0"), ("device", "25")] {
+        let words = ["inject", &text_of(&two), "--layer", layer, "--pages", pages];
+        let output = holdfast(&words).output().expect("a process");
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    }
+}

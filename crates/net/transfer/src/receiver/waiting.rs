@@ -170,7 +170,7 @@ impl Evidence {
         }
         let what = "the medium has not kept it: it was right before, and reads wrong now; \
                     look at the disk, and send again";
-        problem(placed, &proved.path, what.to_owned(), true);
+        problem(placed, &proved.path, what.to_owned(), false);
         Ok(())
     }
 

@@ -103,10 +103,10 @@ impl Mounted {
         Mounted::new(at, &["-t", "tmpfs", "-o", options, "tmpfs"])
     }
 
-    /// Ext4 of 32 MiB in the file `image`, which is made, on a loop device.
+    /// Ext4 of 192 MiB in the file `image`, which is made, on a loop device.
     pub(crate) fn in_file(at: PathBuf, image: &Path) -> Mounted {
         let file = fs::File::create(image).unwrap();
-        file.set_len(32 << 20).unwrap();
+        file.set_len(192 << 20).unwrap();
         let mut format = Command::new("mkfs.ext4");
         run(format.args(["-q", "-b", "4096"]).arg(image));
         Mounted::new(at, &["-o", "loop", image.to_str().unwrap()])
