@@ -25,8 +25,9 @@ UP_PACKAGES    := $(BUILD_PACKAGES) fuse3
 #   mariadb-server-core mariadb-client postgresql python3
 #                                  databases on volumes; no server is started but those of tests
 #   sysbench                       load on MariaDB for the benchmark
+#   rsync rclone iproute2          peers of transfers, and the link between network namespaces
 #   libclang-dev                   libublk (feature ublk) reads the header of its driver
-TEST_PACKAGES  := $(UP_PACKAGES) g++ attr acl e2fsprogs xfsprogs btrfs-progs mount util-linux procps passwd fio jq perl libisal-dev qemu-utils libnbd-bin mariadb-server-core mariadb-client postgresql python3 sysbench libclang-dev
+TEST_PACKAGES  := $(UP_PACKAGES) g++ attr acl e2fsprogs xfsprogs btrfs-progs mount util-linux procps passwd fio jq perl libisal-dev qemu-utils libnbd-bin mariadb-server-core mariadb-client postgresql python3 sysbench rsync rclone iproute2 libclang-dev
 
 RELEASE  := target/release/holdfast
 export HOLDFAST := $(CURDIR)/$(RELEASE)

@@ -268,6 +268,10 @@ fn explain(error: &TransferError) -> Failure {
                 "look at the destination's disk: `dmesg`; nothing that it returned was trusted",
             ),
         },
+        TransferError::Manifest(_) => (
+            Exit::TransferRefused,
+            "name a file for the manifest that this user may write",
+        ),
         TransferError::Io { .. } => (
             Exit::TransferRefused,
             "name a source that this user may read",

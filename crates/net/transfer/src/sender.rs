@@ -4,6 +4,7 @@ use crate::content::{is_large, next_data, range_length, read_range, sums_of};
 use crate::entry::{Entry, Source, TreePath, What};
 use crate::error::TransferError;
 use crate::level::Level;
+use crate::manifest::LINE_BYTES_MAX;
 use crate::message::{
     BATCHES_AHEAD, Index, OFFER_ENTRIES, OFFERS_AHEAD, PAGE_BYTES, Problem, RANGE_BYTES,
     ToReceiver, ToSender, VERSION, Want,
@@ -30,6 +31,10 @@ pub const BATCH_ENTRIES: usize = 1000;
 
 /// How often a file that changes while it is read is read again.
 const ATTEMPTS: usize = 3;
+
+/// Lines of a manifest besides those of the files that were sent: what earlier transfers have left
+/// to wait, and what is said of the whole.
+const LINES_MORE: u64 = 300_000;
 
 /// Bytes of an offer's entries, roughly.
 const OFFER_BYTES: usize = 64 << 10;
@@ -81,6 +86,9 @@ pub fn send(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, TransferError> {
     let walk = Walk::new(source)?;
+    // That it cannot be written is better known before than after.
+    let incoming = options.manifest.as_deref().map(Incoming::begin);
+    let incoming = incoming.transpose()?;
     let begin = ToReceiver::Begin {
         version: VERSION,
         level: options.level,
@@ -105,6 +113,7 @@ pub fn send(
         acknowledged: 0,
         ready: false,
         report: Report::new(options.level),
+        incoming,
         buffer: vec![0; RANGE_BYTES],
     };
     sender.run()
@@ -146,6 +155,7 @@ struct Sender<'a> {
     acknowledged: u64,
     ready: bool,
     report: Report,
+    incoming: Option<Incoming>,
     buffer: Vec<u8>,
 }
 
@@ -209,10 +219,14 @@ impl Sender<'_> {
                 other => self.heard(other)?,
             }
         };
-        let Some(path) = self.options.manifest.clone() else {
+        let Some(mut incoming) = self.incoming.take() else {
             return Ok(());
         };
-        let mut incoming = Incoming::begin(&path)?;
+        // A line for each file, and for those that waited since earlier transfers.
+        let lines = self.next.saturating_add(LINES_MORE);
+        if manifest_bytes > lines.saturating_mul(LINE_BYTES_MAX as u64) {
+            return Err(TransferError::Violation("a manifest that is too long"));
+        }
         while incoming.bytes() < manifest_bytes {
             match self.hear_one()? {
                 (ToSender::Manifest, bulk) => incoming.take(&bulk, manifest_bytes)?,

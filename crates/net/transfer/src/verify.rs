@@ -151,6 +151,11 @@ impl Reader {
         }
     }
 
+    /// Forgets directories: names may have changed.
+    pub(crate) fn forget(&mut self) {
+        self.root.forget();
+    }
+
     /// Reads a file from the device; whether the kernel kept some of it all the same.
     pub(crate) fn compare(&mut self, proved: &Proved) -> Result<bool, Difference> {
         let file = self.root.file(&proved.path).map_err(|errno| match errno {

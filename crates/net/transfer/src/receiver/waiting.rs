@@ -146,6 +146,7 @@ impl Evidence {
             earlier,
             ..
         } = first;
+        self.reader.forget();
         match self.reader.compare(&proved) {
             Ok(false) => {
                 proved.level = Level::Medium;

@@ -18,7 +18,7 @@ pub(super) struct Incoming {
 }
 
 fn failed(errno: env::errno::Errno) -> TransferError {
-    TransferError::io("the manifest cannot be written")(errno)
+    TransferError::Manifest(errno)
 }
 
 impl Incoming {

@@ -146,9 +146,10 @@ fn medium(place: &Place, settle: bool) -> Options {
 fn large_files(count: u64) -> Place {
     let place = Place::new();
     fs::create_dir(&place.source).unwrap();
-    for number in 0..count {
+    let bytes = noise(1, (8 << 20) + count as usize);
+    for number in 0..count as usize {
         let name = place.source.join(format!("{number:02}"));
-        fs::write(name, noise(number, 8 << 20)).unwrap();
+        fs::write(name, &bytes[number..number + (8 << 20)]).unwrap();
     }
     place
 }
@@ -174,8 +175,9 @@ fn what_has_more_than_the_write_cache_behind_it_is_proved_at_medium_and_the_rest
     // Another transfer of other files to the same place pushes them out.
     let source = place.path("more");
     fs::create_dir(&source).unwrap();
-    for number in 0..8u64 {
-        fs::write(source.join(format!("more{number}")), noise(number, 8 << 20)).unwrap();
+    let bytes = noise(2, 8 << 20);
+    for number in 0..8 {
+        fs::write(source.join(format!("more{number}")), &bytes).unwrap();
     }
     let (options, settings) = (medium(&place, false), Settings::default());
     let report = local(

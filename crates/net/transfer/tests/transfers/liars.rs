@@ -228,6 +228,18 @@ const LIES: &[(&str, Lie)] = &[
         l.offer(0, vec![file("a", 0)]);
         l.end(0);
     }),
+    ("an end of all before the last batch", |l| {
+        l.offer(0, vec![file("a", 0)]);
+        l.say(&ToReceiver::Close { settle: false }, &[]);
+    }),
+    ("two ends", |l| {
+        l.say(&ToReceiver::Close { settle: false }, &[]);
+        l.say(&ToReceiver::Close { settle: true }, &[]);
+    }),
+    ("an offer behind the end", |l| {
+        l.say(&ToReceiver::Close { settle: false }, &[]);
+        l.offer(0, vec![file("a", 1)]);
+    }),
     ("a second beginning", |l| {
         l.say(&begin(2, TreePath::root()), &[]);
     }),
