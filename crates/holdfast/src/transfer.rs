@@ -5,6 +5,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::screen::{self, Bar};
 use crate::units;
+use ::transfer::filter::{Filter, Rule};
 use ::transfer::{FailureKind, Level, Options, Problem, Progress, Report, Settings, TransferError};
 use env::real::{RealClock, RealNet, stream_of};
 use env::{Address, Clock};
@@ -61,6 +62,10 @@ pub struct SendArgs {
     /// With level medium: write that much scratch data at the end, so that no file has to wait
     #[arg(long, requires = "write_cache")]
     pub settle: bool,
+    /// A rule as rsync has them: `- PATTERN` leaves out, `+ PATTERN` sends; the first that fits
+    /// decides; may be given more than once
+    #[arg(long, value_name = "RULE", allow_hyphen_values = true)]
+    pub filter: Vec<Rule>,
     /// Where to put the receiver's manifest, for `holdfast verify`
     #[arg(long, value_name = "FILE")]
     pub manifest: Option<PathBuf>,
@@ -144,6 +149,7 @@ pub fn send(args: &SendArgs) -> Outcome<Exit> {
         write_cache: args.write_cache,
         settle: args.settle,
         manifest: args.manifest.clone(),
+        filter: Filter::new(args.filter.clone()),
         ..Options::default()
     };
     let mut bar = Bar::new("sending");

@@ -45,6 +45,7 @@
 mod content;
 mod entry;
 mod error;
+pub mod filter;
 mod level;
 mod local;
 pub mod manifest;

@@ -3,6 +3,7 @@
 use crate::content::{is_large, next_data, range_length, read_range, sums_of};
 use crate::entry::{Entry, Source, TreePath, What};
 use crate::error::TransferError;
+use crate::filter::Filter;
 use crate::level::Level;
 use crate::manifest::LINE_BYTES_MAX;
 use crate::message::{
@@ -53,6 +54,8 @@ pub struct Options {
     /// For level `medium`: write as much as the write cache holds at the end, so that the last
     /// files need not wait for another transfer.
     pub settle: bool,
+    /// What of the source is left out; what is there already at the destination stays.
+    pub filter: Filter,
     /// The file that gets the receiver's manifest.
     pub manifest: Option<PathBuf>,
     /// How long the receiver may be silent: it syncs and reads whole batches.
@@ -66,6 +69,7 @@ impl Default for Options {
             below: TreePath::root(),
             write_cache: None,
             settle: false,
+            filter: Filter::default(),
             manifest: None,
             patience: Duration::from_secs(600),
         }
@@ -85,7 +89,7 @@ pub fn send(
     options: &Options,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, TransferError> {
-    let walk = Walk::new(source)?;
+    let walk = Walk::new(source, options.filter.clone())?;
     // That it cannot be written is better known before than after.
     let incoming = options.manifest.as_deref().map(Incoming::begin);
     let incoming = incoming.transpose()?;

@@ -5,6 +5,8 @@
 mod cuts;
 #[path = "transfers/evidence.rs"]
 mod evidence;
+#[path = "transfers/filters.rs"]
+mod filters;
 #[path = "transfers/levels.rs"]
 mod levels;
 #[path = "transfers/liars.rs"]
