@@ -107,14 +107,14 @@ impl Way for RsyncDaemon<'_> {
         let root = to.parent().context("a parent")?;
         let config = root.join("rsyncd.conf");
         let lines = format!(
-            "use chroot = no\nuid = root\ngid = root\n[root]\npath = {}\nread only = no\n",
+            "use chroot = no\nuid = root\ngid = root\n[tree]\npath = {}\nread only = no\n",
             root.display()
         );
         std::fs::write(&config, lines)?;
         let mut daemon = self.link.there(Path::new("rsync"));
         daemon.args(["--daemon", "--no-detach", "--address", FAR]);
         let served = Served::start(daemon.arg("--config").arg(&config))?;
-        let url = format!("rsync://{FAR}/root/{name}/");
+        let url = format!("rsync://{FAR}/tree/{name}/");
         let from = format!("{}/", from.display());
         let mut send = self.link.here(Path::new("rsync"));
         run(send.args(["-a", &from, &url]))?;
