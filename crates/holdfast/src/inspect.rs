@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 mod differential;
 mod intent;
 mod label;
+mod manifest;
 mod metadata;
 mod object;
 mod rdb;
@@ -88,6 +89,7 @@ pub static KINDS: &[Kind] = &[
     vlog::DIRECTORY,
     transfer::NOTE,
     rdb::KIND,
+    manifest::KIND,
     object::SEGMENT,
     object::OBJECT,
 ];

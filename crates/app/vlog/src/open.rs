@@ -1,5 +1,6 @@
 //! Making and opening a log.
 
+use crate::VlogId;
 use crate::error::{Result, VlogError};
 use crate::manifest::Manifest;
 use crate::options::Options;
@@ -72,6 +73,24 @@ pub(crate) fn create(name: &str, directories: Vec<Directory>, log: u128) -> Resu
     let store = Store::new(places, log, Manifest::default(), 0, 0);
     let mut books = store.books.lock();
     store.write(&mut books, manifest)
+}
+
+/// The id in the first directory's own file, where neither a manifest nor a segment is beside it.
+pub(crate) fn unfinished(name: &str, directories: Vec<Directory>) -> Result<Option<VlogId>> {
+    let places = Places::new(name, directories)?;
+    let shown = places.shown(0, name);
+    let names = places.dir(0)?.list();
+    let names = names.map_err(VlogError::io("listing", &shown))?;
+    let is_log =
+        |file: &String| *file == places.plain("manifest") || places.parse_segment(file).is_some();
+    let label = places.plain("directory");
+    let Some(bytes) = places.read(0, &label)? else {
+        return Ok(None);
+    };
+    let object = places.unseal(0, &label, &bytes, kind::VLOG_DIRECTORY, None)?;
+    let first = object.identity.object == 0;
+    let unfinished = first && !names.iter().any(is_log);
+    Ok(unfinished.then(|| VlogId(u128::from_le_bytes(object.identity.set))))
 }
 
 /// Opens a log and hands out its live records. Nothing is changed where that fails before all of it

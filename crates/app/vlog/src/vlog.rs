@@ -33,6 +33,15 @@ impl Vlog {
         open::create(name, directories, id.0)
     }
 
+    /// The id of a log whose [`Vlog::create`] a crash cut short, if the first directory is left like
+    /// that: it can be made again under this id.
+    ///
+    /// # Errors
+    /// Where the directory cannot be read.
+    pub fn unfinished(name: &str, directories: Vec<Directory>) -> Result<Option<VlogId>> {
+        open::unfinished(name, directories)
+    }
+
     /// Opens a log and hands every live record to `sink`: each entry once, in no order, from
     /// [`Options::recovery_threads`] threads at once.
     ///
@@ -126,6 +135,21 @@ impl Vlog {
     /// Nothing was changed.
     pub fn group(&self, changes: &[Change<'_>], positions: &mut Vec<Position>) -> Result<Receipt> {
         self.shared.change(changes, positions)
+    }
+
+    /// Whether changes are taken now: not while a disk is full, and never after a write or sync failed.
+    /// An append may still be refused, where that comes between.
+    ///
+    /// # Errors
+    /// The one that an append would give.
+    pub fn accepts(&self) -> Result<()> {
+        self.shared.check()?;
+        for lane in &self.shared.lanes {
+            if let Some(full) = &lane.buffer.lock().full {
+                return Err(full.clone());
+            }
+        }
+        Ok(())
     }
 
     /// Returns when what a receipt is for would survive any crash; lanes are synced for it.

@@ -49,6 +49,7 @@ fn appends_are_refused_while_the_disk_is_full_and_nothing_that_was_taken_is_lost
     };
     assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
     assert!(matches!(error, VlogError::Full { .. }), "{error}");
+    assert_eq!(log.accepts(), Err(error));
     let refuses = log.status().refuses.expect("it says so");
     assert!(refuses.contains("make room"), "{refuses}");
     enlarge(home.path());
@@ -56,6 +57,7 @@ fn appends_are_refused_while_the_disk_is_full_and_nothing_that_was_taken_is_lost
     for receipt in log.receipts() {
         log.durable(receipt).unwrap();
     }
+    log.accepts().unwrap();
     log.append(0, b"there is room", None).unwrap();
     log.close().unwrap();
     let (log, records) = Vlog::open_all("db", directory(), options()).unwrap();

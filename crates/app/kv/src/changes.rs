@@ -1,0 +1,28 @@
+//! What a command changed, until the log has it.
+
+use crate::slot::ShardId;
+use vlog::Position;
+
+/// An entry that was changed.
+#[derive(Clone, Debug)]
+pub(crate) struct Dirty {
+    pub(crate) database: u8,
+    pub(crate) shard: ShardId,
+    pub(crate) key: Box<[u8]>,
+    /// The body of the record, where it is a change and not the whole.
+    pub(crate) change: Option<Vec<u8>>,
+}
+
+/// All that was changed since the last commit.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    pub(crate) dirty: Vec<Dirty>,
+    /// Records of entries that are no more.
+    pub(crate) graves: Vec<(ShardId, Position)>,
+}
+
+impl Changes {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.dirty.is_empty() && self.graves.is_empty()
+    }
+}

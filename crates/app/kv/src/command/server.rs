@@ -1,0 +1,211 @@
+//! The server: time, saving, slow commands, and what replication would need.
+
+use super::{Call, Command, Flags, command};
+use crate::engine::Order;
+use crate::fault::{Answer, Fault, SYNTAX};
+
+const ADMIN: Flags = Flags::ADMIN.and(Flags::NO_SCRIPT);
+const BASE: Flags = Flags::LOADING.and(Flags::FAST);
+
+pub(super) static COMMANDS: &[Command] = &[
+    command("time", 1, BASE, (0, 0, 0), "server", time),
+    command("lolwut", -1, Flags::FAST, (0, 0, 0), "server", lolwut),
+    command("bgrewriteaof", 1, ADMIN, (0, 0, 0), "server", compact),
+    command("bgsave", -1, ADMIN, (0, 0, 0), "server", bgsave),
+    command("save", 1, ADMIN, (0, 0, 0), "server", save),
+    command("lastsave", 1, BASE, (0, 0, 0), "server", lastsave),
+    command(
+        "shutdown",
+        -1,
+        ADMIN.and(Flags::LOADING),
+        (0, 0, 0),
+        "server",
+        shutdown,
+    ),
+    command(
+        "slowlog",
+        -2,
+        ADMIN.and(Flags::LOADING),
+        (0, 0, 0),
+        "server",
+        slowlog,
+    ),
+    command(
+        "latency",
+        -2,
+        ADMIN.and(Flags::LOADING),
+        (0, 0, 0),
+        "server",
+        latency,
+    ),
+    command(
+        "monitor",
+        1,
+        ADMIN.and(Flags::LOADING).and(Flags::NO_MULTI),
+        (0, 0, 0),
+        "server",
+        monitor,
+    ),
+    command(
+        "role",
+        1,
+        BASE.and(Flags::NO_SCRIPT),
+        (0, 0, 0),
+        "server",
+        role,
+    ),
+    command("replicaof", 3, ADMIN, (0, 0, 0), "server", replicaof),
+    command("slaveof", 3, ADMIN, (0, 0, 0), "server", replicaof),
+    command("wait", 3, Flags::BLOCKING, (0, 0, 0), "generic", wait),
+];
+
+fn time(call: &mut Call<'_>) -> Answer {
+    let (seconds, micros) = (call.engine.now_ms / 1000, call.engine.now_ms % 1000 * 1000);
+    let reply = call.reply();
+    reply.array(2);
+    reply.bulk(seconds.to_string().as_bytes());
+    reply.bulk(micros.to_string().as_bytes());
+    Ok(())
+}
+
+fn lolwut(call: &mut Call<'_>) -> Answer {
+    call.reply().verbatim("Redis ver. 7.0.15\n");
+    Ok(())
+}
+
+/// The log is compacted beside the work; a request makes it look now.
+fn compact(call: &mut Call<'_>) -> Answer {
+    call.engine.orders.push(Order::Compact);
+    call.reply()
+        .simple("Background append only file rewriting started");
+    Ok(())
+}
+
+fn bgsave(call: &mut Call<'_>) -> Answer {
+    if call.len() > 2 || (call.len() == 2 && !call.is(1, "SCHEDULE")) {
+        return Err(SYNTAX);
+    }
+    call.engine.orders.push(Order::Compact);
+    call.engine.stats.last_save_s = call.engine.now_ms / 1000;
+    call.reply().simple("Background saving started");
+    Ok(())
+}
+
+/// Every change is in the log already: the answer waits until it is durable.
+fn save(call: &mut Call<'_>) -> Answer {
+    if let Some(log) = call.engine.log() {
+        for receipt in log.receipts() {
+            log.durable(receipt)
+                .map_err(|error| Fault::text(format!("ERR {error}")))?;
+        }
+    }
+    call.engine.stats.last_save_s = call.engine.now_ms / 1000;
+    call.ok()
+}
+
+fn lastsave(call: &mut Call<'_>) -> Answer {
+    let at = call.engine.stats.last_save_s;
+    call.answer(at as i64)
+}
+
+fn shutdown(call: &mut Call<'_>) -> Answer {
+    for word in call.rest(1) {
+        match word.to_ascii_uppercase().as_slice() {
+            b"NOSAVE" | b"SAVE" | b"NOW" | b"FORCE" => {}
+            b"ABORT" => return Err(Fault::of("ERR No shutdown in progress.")),
+            _ => return Err(SYNTAX),
+        }
+    }
+    call.engine.orders.push(Order::Shutdown);
+    call.session.closing = true;
+    Ok(())
+}
+
+fn slowlog(call: &mut Call<'_>) -> Answer {
+    if call.sub("LEN", 2)? {
+        let count = call.engine.stats.slow.len();
+        return call.answer_count(count);
+    }
+    if call.sub("RESET", 2)? {
+        call.engine.stats.slow.clear();
+        return call.ok();
+    }
+    if !call.sub("GET", -2)? {
+        return Err(call.unknown_subcommand());
+    }
+    let count = match call.len() {
+        2 => 10,
+        _ => {
+            let wrong = Fault::of("ERR count should be greater than or equal to -1");
+            match call.integer(2)? {
+                -1 => usize::MAX,
+                count => usize::try_from(count).map_err(|_| wrong)?,
+            }
+        }
+    };
+    let slow = &call.engine.stats.slow;
+    let count = count.min(slow.len());
+    let reply = &mut call.session.reply;
+    reply.array(count);
+    for one in slow.iter().take(count) {
+        reply.array(6);
+        reply.integer(one.id as i64);
+        reply.integer(one.at_s as i64);
+        reply.integer(one.micros as i64);
+        reply.array(one.arguments.len());
+        one.arguments
+            .iter()
+            .for_each(|argument| reply.bulk(argument));
+        reply.bulk(one.address.as_bytes());
+        reply.bulk(&one.name);
+    }
+    Ok(())
+}
+
+fn latency(call: &mut Call<'_>) -> Answer {
+    if call.sub("RESET", -2)? {
+        return call.answer(0);
+    }
+    if call.sub("LATEST", 2)? || call.sub("HISTORY", 3)? {
+        call.reply().array(0);
+        return Ok(());
+    }
+    if call.sub("DOCTOR", 2)? {
+        call.reply()
+            .verbatim("Latencies of events are not kept here; see SLOWLOG GET.\n");
+        return Ok(());
+    }
+    Err(call.unknown_subcommand())
+}
+
+fn monitor(call: &mut Call<'_>) -> Answer {
+    if !std::mem::replace(&mut call.session.monitor, true) {
+        call.engine.monitors += 1;
+    }
+    call.ok()
+}
+
+fn role(call: &mut Call<'_>) -> Answer {
+    let reply = call.reply();
+    reply.array(3);
+    reply.bulk(b"master");
+    reply.integer(0);
+    reply.array(0);
+    Ok(())
+}
+
+fn replicaof(call: &mut Call<'_>) -> Answer {
+    if call.is(1, "NO") && call.is(2, "ONE") {
+        return call.ok();
+    }
+    Err(Fault::of("ERR this server does not replicate"))
+}
+
+fn wait(call: &mut Call<'_>) -> Answer {
+    call.integer(1)?;
+    if call.integer(2)? < 0 {
+        return Err(Fault::of("ERR timeout is negative"));
+    }
+    // There are no replicas.
+    call.answer(0)
+}

@@ -1,0 +1,184 @@
+//! From changed entries to records, in one group.
+
+use super::Engine;
+use crate::entry::{Entry, Flags};
+use crate::record::{self, Kind};
+use std::ops::Range;
+use vlog::{Change, Position, VlogError};
+
+/// Memory that commits use again.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    bytes: Vec<u8>,
+    positions: Vec<Position>,
+}
+
+/// Bytes of memory that are kept for the next commit at most.
+const KEPT_BYTES: usize = 1 << 20;
+
+/// A record that is to be appended.
+struct Planned {
+    /// Index of what was changed.
+    dirty: usize,
+    payload: Range<usize>,
+    replaces: Option<Position>,
+}
+
+impl Engine {
+    /// Brings all that was changed to the log, as one. Returns what has to be durable before anybody
+    /// is told, or 0.
+    ///
+    /// # Errors
+    /// Nothing was appended; what was changed is tried again with the next commit, as a whole.
+    pub(crate) fn commit(&mut self) -> Result<u64, VlogError> {
+        let mut bytes = std::mem::take(&mut self.scratch.bytes);
+        let mut positions = std::mem::take(&mut self.scratch.positions);
+        bytes.clear();
+        positions.clear();
+        let mut graves: Vec<_> = std::mem::take(&mut self.changes.graves);
+        let planned = self.plan(&mut bytes, &mut graves);
+        let kills = graves.iter().map(|(shard, position)| Change::Kill {
+            stream: u32::from(shard.0),
+            position: *position,
+        });
+        let appends = planned.iter().filter_map(|planned| {
+            Some(Change::Append {
+                stream: u32::from(self.changes.dirty.get(planned.dirty)?.shard.0),
+                payload: bytes.get(planned.payload.clone())?,
+                replaces: planned.replaces,
+            })
+        });
+        let changes: smallvec::SmallVec<[Change<'_>; 4]> = kills.chain(appends).collect();
+        let appended = match (&mut self.journal, changes.is_empty()) {
+            (Some(journal), false) => journal.append(&changes, &mut positions),
+            _ => Ok(0),
+        };
+        drop(changes);
+        let appended = match appended {
+            Ok(chunk) => {
+                self.settle_positions(&planned, &positions);
+                let always = self.journal.as_ref().map(|journal| journal.policy);
+                match always {
+                    Some(crate::journal::Policy::Always) => Ok(chunk),
+                    _ => Ok(0),
+                }
+            }
+            Err(error) => {
+                self.changes.graves = graves;
+                self.keep_for_later();
+                Err(error)
+            }
+        };
+        if bytes.capacity() > KEPT_BYTES {
+            bytes = Vec::new();
+        }
+        self.scratch.bytes = bytes;
+        self.scratch.positions = positions;
+        appended
+    }
+
+    /// Writes the records.
+    fn plan(
+        &mut self,
+        bytes: &mut Vec<u8>,
+        graves: &mut Vec<(crate::slot::ShardId, Position)>,
+    ) -> Vec<Planned> {
+        let mut planned = Vec::with_capacity(self.changes.dirty.len());
+        let logs = self.journal.is_some();
+        for (index, dirty) in self.changes.dirty.iter().enumerate() {
+            let shard = self.keyspace.shard_mut(dirty.shard);
+            let Some(entry) = shard.get_mut(dirty.database, &dirty.key) else {
+                continue;
+            };
+            let start = bytes.len();
+            let replaces = match &dirty.change {
+                None if entry.has(Flags::WHOLE) => {
+                    // So that it is not logged twice.
+                    entry.set_flag(Flags::WHOLE, false);
+                    if !logs {
+                        continue;
+                    }
+                    push_whole(bytes, dirty.database, entry);
+                    if let Entry::Object(object) = entry {
+                        let changes = object.changes.drain(..);
+                        graves.extend(changes.map(|position| (dirty.shard, position)));
+                        object.changes_bytes = 0;
+                        object.whole_bytes = (bytes.len() - start) as u64;
+                    }
+                    entry.position()
+                }
+                Some(body) if entry.has(Flags::CHANGED) && !entry.has(Flags::WHOLE) => {
+                    if !logs {
+                        continue;
+                    }
+                    record::begin(bytes, Kind::Change, dirty.database, None, &dirty.key);
+                    bytes.extend_from_slice(body);
+                    None
+                }
+                _ => continue,
+            };
+            planned.push(Planned {
+                dirty: index,
+                payload: start..bytes.len(),
+                replaces,
+            });
+        }
+        planned
+    }
+
+    /// Remembers where the log keeps what it got.
+    fn settle_positions(&mut self, planned: &[Planned], positions: &[Position]) {
+        for (planned, position) in planned.iter().zip(positions) {
+            let Some(dirty) = self.changes.dirty.get(planned.dirty) else {
+                continue;
+            };
+            let shard = self.keyspace.shard_mut(dirty.shard);
+            let Some(entry) = shard.get_mut(dirty.database, &dirty.key) else {
+                continue;
+            };
+            match (&dirty.change, entry) {
+                (None, entry) => entry.set_position(Some(*position)),
+                (Some(_), Entry::Object(object)) => {
+                    object.changes.push(*position);
+                    object.changes_bytes += planned.payload.len() as u64;
+                }
+                (Some(_), Entry::Text(_)) => {}
+            }
+        }
+        let dirty = std::mem::take(&mut self.changes.dirty);
+        for dirty in dirty.iter().filter(|dirty| dirty.change.is_some()) {
+            let shard = self.keyspace.shard_mut(dirty.shard);
+            if let Some(entry) = shard.get_mut(dirty.database, &dirty.key) {
+                entry.set_flag(Flags::CHANGED, false);
+            }
+        }
+    }
+
+    /// After a refusal: all that was changed is logged as a whole next time.
+    fn keep_for_later(&mut self) {
+        for dirty in &mut self.changes.dirty {
+            dirty.change = None;
+            let shard = self.keyspace.shard_mut(dirty.shard);
+            if let Some(entry) = shard.get_mut(dirty.database, &dirty.key) {
+                entry.set_flag(Flags::WHOLE, true);
+                entry.set_flag(Flags::CHANGED, false);
+            }
+        }
+    }
+}
+
+/// The record of a whole entry.
+fn push_whole(bytes: &mut Vec<u8>, database: u8, entry: &Entry) {
+    let expires = entry.expires_ms();
+    match (entry.as_text(), entry.as_value()) {
+        (Some(text), _) => {
+            record::begin(bytes, Kind::Text, database, expires, entry.key());
+            bytes.extend_from_slice(text);
+        }
+        (None, Some(value)) => {
+            record::begin(bytes, Kind::Object, database, expires, entry.key());
+            value.encode(bytes);
+        }
+        (None, None) => {}
+    }
+}

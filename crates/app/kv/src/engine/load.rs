@@ -1,0 +1,229 @@
+//! From the log to entries.
+
+use super::{Engine, Mode};
+use crate::config::Config;
+use crate::entry::Entry;
+use crate::journal::{Journal, Policy};
+use crate::keyspace::{Keyspace, Shard};
+use crate::record::{self, Kind, RecordError};
+use crate::session::{ClientId, Session, Token};
+use crate::slot::ShardId;
+use crate::value::Value;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use vlog::{Directory, Options, Position, Record, Vlog, VlogError, VlogId};
+
+/// Name of the log in its directories.
+pub const LOG_NAME: &str = "kv";
+
+/// Why what is on disk cannot be served.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The log does not open.
+    #[error(transparent)]
+    Log(#[from] VlogError),
+    /// The log opens, and this program cannot read what is in it.
+    #[error(
+        "the log of this directory has {why} (stream {stream}); use the version that wrote it, or a newer one"
+    )]
+    Record {
+        /// Where.
+        stream: u32,
+        /// What.
+        why: RecordError,
+    },
+}
+
+/// What was on disk.
+pub struct Loaded {
+    pub(crate) keyspace: Keyspace,
+    pub(crate) journal: Journal,
+    pub(crate) entries: u64,
+}
+
+impl Loaded {
+    /// How many entries there are.
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// The log.
+    pub fn log(&self) -> &Vlog {
+        &self.journal.log
+    }
+}
+
+impl std::fmt::Debug for Loaded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Loaded")
+            .field("entries", &self.entries)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A change that waits for the whole that it changes.
+struct Pending {
+    order: u64,
+    position: Position,
+    database: u8,
+    key: Vec<u8>,
+    body: Vec<u8>,
+}
+
+struct Part {
+    shard: Shard,
+    changes: Vec<Pending>,
+}
+
+/// Opens the log of a server, or makes one where there is none, and reads all entries. `seen` counts
+/// them meanwhile.
+///
+/// # Errors
+/// Nothing was changed.
+pub fn load(
+    directories: impl Fn() -> vlog::Result<Vec<Directory>>,
+    options: Options,
+    policy: Policy,
+    config: &Config,
+    seen: &AtomicU64,
+) -> Result<Loaded, LoadError> {
+    let shards = Keyspace::default().into_shards();
+    let parts: Vec<Mutex<Part>> = shards
+        .into_iter()
+        .map(|shard| {
+            let changes = Vec::new();
+            Mutex::new(Part { shard, changes })
+        })
+        .collect();
+    let failed: Mutex<Option<LoadError>> = Mutex::new(None);
+    let sink = |record: Record<'_>| {
+        if let Err(why) = take(&parts, &record, config) {
+            let stream = record.stream;
+            failed
+                .lock()
+                .get_or_insert(LoadError::Record { stream, why });
+        }
+        seen.fetch_add(1, Ordering::Relaxed);
+    };
+    let log = match Vlog::open(LOG_NAME, directories()?, options.clone(), &sink) {
+        Err(VlogError::Missing { .. }) => {
+            let id = match Vlog::unfinished(LOG_NAME, directories()?)? {
+                Some(id) => id,
+                None => VlogId::from_kernel()?,
+            };
+            Vlog::create(LOG_NAME, directories()?, id)?;
+            Vlog::open(LOG_NAME, directories()?, options, &sink)?
+        }
+        opened => opened?,
+    };
+    if let Some(error) = failed.into_inner() {
+        return Err(error);
+    }
+    let parts: Vec<Part> = parts.into_iter().map(Mutex::into_inner).collect();
+    let mut changes = Vec::new();
+    let mut shards = Vec::new();
+    for (stream, mut part) in (0..).zip(parts) {
+        part.changes.sort_by_key(|change| change.order);
+        changes.extend(part.changes.into_iter().map(|change| (stream, change)));
+        shards.push(part.shard);
+    }
+    let keyspace = replay(Keyspace::from_shards(shards), config, changes)?;
+    let entries = (0..16).map(|database| keyspace.len(database) as u64).sum();
+    Ok(Loaded {
+        keyspace,
+        journal: Journal::new(log, policy),
+        entries,
+    })
+}
+
+/// Takes a record in.
+fn take(parts: &[Mutex<Part>], record: &Record<'_>, config: &Config) -> Result<(), RecordError> {
+    let decoded = record::decode(record.payload)?;
+    let shard = ShardId::of(decoded.key);
+    let stream = |expected: ShardId| RecordError::Stream {
+        expected: u32::from(expected.0),
+        found: record.stream,
+    };
+    if u32::from(shard.0) != record.stream {
+        return Err(stream(shard));
+    }
+    let part = parts.get(shard.index()).ok_or_else(|| stream(shard))?;
+    let (key, expires) = (decoded.key, decoded.expires_ms);
+    let mut entry = match decoded.kind {
+        Kind::Text => Entry::new(key, Value::Text(decoded.body.to_vec()), expires, 0),
+        Kind::Object => {
+            let value =
+                Value::decode(decoded.body, &config.thresholds).ok_or(RecordError::Value)?;
+            Entry::new(key, value, expires, 0)
+        }
+        Kind::Change => {
+            let change = Pending {
+                order: record.order,
+                position: record.position,
+                database: decoded.database,
+                key: key.to_vec(),
+                body: decoded.body.to_vec(),
+            };
+            part.lock().changes.push(change);
+            return Ok(());
+        }
+    };
+    entry.set_position(Some(record.position));
+    if let Entry::Object(object) = &mut entry {
+        object.whole_bytes = record.payload.len() as u64;
+    }
+    match part.lock().shard.insert(decoded.database, entry) {
+        None => Ok(()),
+        Some(_) => Err(RecordError::Twice),
+    }
+}
+
+/// Makes changes again, in the order of each stream.
+fn replay(
+    keyspace: Keyspace,
+    config: &Config,
+    changes: Vec<(u32, Pending)>,
+) -> Result<Keyspace, LoadError> {
+    let mut engine = Engine::new(config.clone(), env::Rng::new(0));
+    engine.keyspace = keyspace;
+    engine.mode = Mode::Replaying;
+    let mut session = Session::new(ClientId(0), Token(usize::MAX), Default::default(), 0);
+    session.authenticated = true;
+    for (stream, change) in changes {
+        engine
+            .remake(&mut session, &change)
+            .map_err(|why| LoadError::Record { stream, why })?;
+    }
+    Ok(engine.keyspace)
+}
+
+impl Engine {
+    fn remake(&mut self, session: &mut Session, change: &Pending) -> Result<(), RecordError> {
+        let arguments = record::decode_arguments(&change.body)?;
+        let shard = ShardId::of(&change.key);
+        if self
+            .keyspace
+            .shard(shard)
+            .get(change.database, &change.key)
+            .is_none()
+        {
+            return Err(RecordError::Base);
+        }
+        session.database = change.database;
+        session.reply.clear();
+        self.request(session, &arguments);
+        if session.reply.bytes().first() == Some(&b'-') {
+            return Err(RecordError::Change);
+        }
+        self.changes = crate::changes::Changes::default();
+        let shard = self.keyspace.shard_mut(shard);
+        match shard.get_mut(change.database, &change.key) {
+            Some(Entry::Object(object)) => {
+                object.changes.push(change.position);
+                object.changes_bytes += change.body.len() as u64;
+                Ok(())
+            }
+            _ => Err(RecordError::Change),
+        }
+    }
+}

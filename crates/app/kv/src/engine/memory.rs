@@ -1,0 +1,86 @@
+//! The bound of memory, and which entries go for it.
+
+use super::Engine;
+use crate::entry::Entry;
+use crate::eviction::Eviction;
+use crate::fault::{Answer, Fault};
+use crate::keyspace::DATABASES;
+use crate::slot::{SHARDS, ShardId};
+
+/// Most entries that go for one command.
+const EVICTIONS_MAX: usize = 1000;
+
+impl Engine {
+    /// Bytes that entries take, about. Counted anew when a request comes in another millisecond.
+    pub(crate) fn used(&mut self) -> usize {
+        if self.used_at != self.now_ms {
+            self.used_bytes = self.keyspace.memory_bytes();
+            self.used_at = self.now_ms;
+        }
+        self.used_bytes
+    }
+
+    /// Makes room below `maxmemory`.
+    pub(crate) fn may_grow(&mut self) -> Answer {
+        let max = self.config.maxmemory;
+        if max == 0 || self.used() <= max {
+            return Ok(());
+        }
+        let mut used = self.keyspace.memory_bytes();
+        for _ in 0..EVICTIONS_MAX {
+            if used <= max {
+                break;
+            }
+            let Some((database, key)) = self.victim() else {
+                break;
+            };
+            if let Some(entry) = self.take(database, &key) {
+                used = used.saturating_sub(entry.memory_bytes());
+                self.stats.evicted += 1;
+                self.notify(b'e', "evicted", database, &key);
+            }
+        }
+        self.used_at = 0;
+        match used <= max {
+            true => Ok(()),
+            false => Err(Fault::of(
+                "OOM command not allowed when used memory > 'maxmemory'.",
+            )),
+        }
+    }
+
+    /// The entry that is missed least, of some that are looked at.
+    fn victim(&mut self) -> Option<(u8, Vec<u8>)> {
+        let policy = self.config.eviction;
+        if policy == Eviction::None {
+            return None;
+        }
+        let samples = self.config.maxmemory_samples.max(1);
+        let mut best: Option<(u64, u8, Vec<u8>)> = None;
+        let mut seen = 0;
+        // A table may have none that may go, so all are tried.
+        let start = self.rng.index(SHARDS * DATABASES);
+        for step in 0..SHARDS * DATABASES {
+            if seen >= samples {
+                break;
+            }
+            let at = (start + step * 17) % (SHARDS * DATABASES);
+            let (shard, database) = (ShardId((at / DATABASES) as u8), (at % DATABASES) as u8);
+            let table = self.keyspace.shard(shard).table(database);
+            if table.is_empty() || (policy.is_volatile() && table.expiring == 0) {
+                continue;
+            }
+            let random = self.rng.next_u64();
+            let may_go = |entry: &&Entry| !policy.is_volatile() || entry.expires_ms().is_some();
+            let sample = table.sample(random, table.len().min(samples * 4));
+            for entry in sample.filter(may_go).take(2) {
+                seen += 1;
+                let worth = policy.worth(entry, self.now_ms, random);
+                if best.as_ref().is_none_or(|(least, ..)| worth < *least) {
+                    best = Some((worth, database, entry.key().to_vec()));
+                }
+            }
+        }
+        best.map(|(_, database, key)| (database, key))
+    }
+}
