@@ -26,8 +26,9 @@ UP_PACKAGES    := $(BUILD_PACKAGES) fuse3
 #                                  databases on volumes; no server is started but those of tests
 #   sysbench                       load on MariaDB for the benchmark
 #   redis-server                   loads what we write, and writes what we load
+#   rsync rclone iproute2          peers of transfers, and the link between network namespaces
 #   libclang-dev                   libublk (feature ublk) reads the header of its driver
-TEST_PACKAGES  := $(UP_PACKAGES) attr acl e2fsprogs xfsprogs btrfs-progs mount util-linux procps passwd fio jq perl libisal-dev qemu-utils libnbd-bin mariadb-server-core mariadb-client postgresql python3 sysbench libclang-dev redis-server
+TEST_PACKAGES  := $(UP_PACKAGES) g++ attr acl e2fsprogs xfsprogs btrfs-progs mount util-linux procps passwd fio jq perl libisal-dev qemu-utils libnbd-bin mariadb-server-core mariadb-client postgresql python3 sysbench rsync rclone iproute2 libclang-dev redis-server
 
 RELEASE  := target/release/holdfast
 export HOLDFAST := $(CURDIR)/$(RELEASE)

@@ -31,7 +31,7 @@ fn requests(bytes: &[u8], piece: usize) -> (Vec<Vec<Vec<u8>>>, bool) {
     (found, false)
 }
 
-pub fn check(bytes: &[u8]) {
+pub(crate) fn check(bytes: &[u8]) {
     let whole = requests(bytes, bytes.len().max(1));
     for piece in [1, 7] {
         assert_eq!(requests(bytes, piece), whole, "pieces of {piece}");

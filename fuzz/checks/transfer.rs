@@ -1,6 +1,7 @@
 //! What sender and receiver of a tree say, and the notes that a receiver keeps.
 
 use codec::{Identity, kind, seal_object};
+use transfer::manifest::{self, Proved};
 use transfer::{NOTE_VERSION, Note, ToReceiver, ToSender, TreePath};
 
 /// Any bytes are refused or round-trip; a path that is allowed leads nowhere else.
@@ -11,6 +12,7 @@ pub(crate) fn check(bytes: &[u8]) {
         entries.iter().for_each(|entry| path(&entry.path));
     }
     note(bytes);
+    lines(bytes);
     let identity = Identity {
         set: [0; 16],
         object: 7,
@@ -40,6 +42,23 @@ fn note(bytes: &[u8]) {
         assert!(note.path.is_allowed());
         let again = note.encode(7).expect("what was read can be written");
         assert_eq!(Note::decode(7, &again), Some(note));
+    }
+}
+
+/// Lines of a manifest have one way to be written, and lead nowhere else.
+fn lines(bytes: &[u8]) {
+    let mut all = manifest::FIRST_LINE.as_bytes().to_vec();
+    all.push(b'\n');
+    all.extend_from_slice(bytes);
+    // Without the sum behind them none is a manifest, however far it is read.
+    let _none = manifest::read(&all[..], |proved| path(&proved.path));
+    let _none = manifest::read(bytes, |proved| path(&proved.path));
+    for line in bytes.split(|byte| *byte == b'\n') {
+        if let Ok(proved) = Proved::parse(line) {
+            path(&proved.path);
+            let again = proved.to_line();
+            assert_eq!(again.strip_suffix(b"\n"), Some(line));
+        }
     }
 }
 

@@ -441,6 +441,48 @@ def direct_io_and_the_page_cache_agree(place):
 
 
 @check
+def direct_writers_and_mappings_share_a_file(place):
+    page, pages, writers = 4096, 64, 4
+    path = place("f")
+    write(path, bytes(page * pages))
+    direct = os.open(path, os.O_RDWR | os.O_DIRECT)
+    cached = os.open(path, os.O_RDWR)
+    try:
+        with mmap.mmap(direct, page * pages, mmap.MAP_SHARED) as mapped:
+            assert mapped[:page] == bytes(page)
+            children = []
+            for writer in range(writers):
+                child = os.fork()
+                if child == 0:
+                    code = 1
+                    try:
+                        own = os.open(path, os.O_WRONLY | os.O_DIRECT)
+                        with mmap.mmap(-1, page) as buffer:
+                            buffer[:] = bytes([writer + 1]) * page
+                            for at in range(writer, pages, writers):
+                                assert os.pwrite(own, buffer, at * page) == page
+                        code = 0
+                    finally:
+                        os._exit(code)
+                children.append(child)
+            assert all(os.waitpid(child, 0)[1] == 0 for child in children)
+            expected = b"".join(bytes([at % writers + 1]) * page for at in range(pages))
+            assert os.pread(cached, page * pages, 0) == expected, "seen through the cache"
+            assert mapped[:] == expected, "seen through the mapping"
+            mapped[5] = 200
+            mapped.flush()
+        os.pwrite(cached, b"cached", 2 * page)
+        with mmap.mmap(-1, page) as buffer:
+            assert os.preadv(direct, [buffer], 0) == page
+            assert buffer[5] == 200, "a mapping's write seen by direct I/O"
+            assert os.preadv(direct, [buffer], 2 * page) == page
+            assert buffer[:6] == b"cached", "a cached write seen by direct I/O"
+    finally:
+        os.close(direct)
+        os.close(cached)
+
+
+@check
 def programs_run_and_truncating_opens_work(place):
     shutil.copy("/bin/true", place("true"))
     os.chmod(place("true"), 0o755)

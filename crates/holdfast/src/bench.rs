@@ -19,6 +19,7 @@ mod redundancy;
 pub mod row;
 mod runs;
 mod stripes;
+mod transfer;
 mod tree;
 mod vlog;
 mod volume;
@@ -60,6 +61,12 @@ pub static BENCHES: &[Bench] = &[
         about: "64 writes as one, beside direct I/O in place; databases, beside themselves on ext4",
         options: volume::Args::augment_args,
         run: |matches| volume::run(&volume::Args::from_arg_matches(matches)?),
+    },
+    Bench {
+        name: transfer::NAME,
+        about: "Trees sent with proof, local and over a link, beside rsync, rclone and tar",
+        options: transfer::Args::augment_args,
+        run: |matches| transfer::run(&transfer::Args::from_arg_matches(matches)?),
     },
     Bench {
         name: vlog::NAME,

@@ -4,8 +4,8 @@ use crate::config::{self, Flags, InForce};
 use crate::exit::{self, Exit};
 use crate::failure::Outcome;
 use crate::{
-    bench, check, down, inspect, kv, logs, screen, shell, simulate, status, store, torture,
-    transfer, up, volume,
+    bench, ca, check, down, inject, inspect, kv, logs, screen, shell, simulate, status, store,
+    torture, transfer, up, verify, volume,
 };
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -128,6 +128,16 @@ pub enum Command {
     Send(transfer::SendArgs),
     /// Receive a tree that `send` sends
     Receive(transfer::ReceiveArgs),
+    /// Hold a tree against the manifest of its transfer, by reading all of it
+    Verify(verify::Args),
+    /// Flip bits of a file on a loop device on purpose, to see who finds it
+    Inject(inject::Args),
+    /// Make certificates, by which machines know each other
+    Ca {
+        /// What to do.
+        #[command(subcommand)]
+        command: ca::Command,
+    },
     /// Print what is in a file that Holdfast wrote
     Inspect(inspect::Args),
     /// Measure against a peer
@@ -186,6 +196,7 @@ impl Command {
             Command::Volume { command } => command.wants_json(),
             Command::Kv { command } => command.wants_json(),
             Command::Send(args) => args.json,
+            Command::Verify(args) => args.json,
             _ => false,
         }
     }
@@ -257,6 +268,9 @@ fn execute(cli: Cli, matches: &ArgMatches) -> Outcome<Exit> {
         Command::Kv { command } => kv::run(&command),
         Command::Send(args) => transfer::send(&args),
         Command::Receive(args) => transfer::receive(&args),
+        Command::Verify(args) => verify::run(&args),
+        Command::Inject(args) => inject::run(&args),
+        Command::Ca { command } => ca::run(&command),
         Command::Inspect(args) => inspect::run(&args),
         Command::Bench => bench::run(options_of(matches)),
         Command::Torture => torture::run(options_of(matches)),

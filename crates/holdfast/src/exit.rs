@@ -72,6 +72,8 @@ pub enum Exit {
     TransferRefused = 51,
     /// A transfer ended before its end.
     TransferStopped = 52,
+    /// A certificate, its key, or that of the peer.
+    BadCertificate = 53,
     /// Another server has the directory open.
     KvInUse = 60,
     /// A file of a server's log is damaged or missing.
@@ -95,7 +97,7 @@ pub static TABLE: &[Row] = &[
     (
         Exit::Differences,
         "differences",
-        "`check` or `repair` found copies that differ, or `scrub` damage that it could not mend.",
+        "`check` or `repair` found copies that differ, `scrub` damage that it could not mend, or `verify` files that are not as they were proved.",
     ),
     (
         Exit::Degraded,
@@ -175,12 +177,12 @@ pub static TABLE: &[Row] = &[
     (
         Exit::Unrecognised,
         "unrecognised",
-        "`inspect`: not a file that Holdfast writes.",
+        "`inspect`, `verify`: not a file that Holdfast writes.",
     ),
     (
         Exit::Corrupt,
         "corrupt",
-        "`inspect`: a file of Holdfast's, with damaged bytes.",
+        "`inspect`, `verify`: a file of Holdfast's, with damaged bytes.",
     ),
     (
         Exit::PromiseBroken,
@@ -236,6 +238,11 @@ pub static TABLE: &[Row] = &[
         Exit::TransferStopped,
         "transfer_stopped",
         "`send`, `receive`: it stopped before its end; what is in place is whole.",
+    ),
+    (
+        Exit::BadCertificate,
+        "bad_certificate",
+        "`ca`, `send`, `receive`, `verify`: a certificate or its key cannot be used, or one side does not accept the other's.",
     ),
     (
         Exit::KvInUse,

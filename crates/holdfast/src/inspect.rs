@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 mod differential;
 mod intent;
 mod label;
+mod manifest;
 mod metadata;
 mod object;
 mod shard;
@@ -86,6 +87,7 @@ pub static KINDS: &[Kind] = &[
     vlog::VALIDITY,
     vlog::DIRECTORY,
     transfer::NOTE,
+    manifest::KIND,
     object::SEGMENT,
     object::OBJECT,
 ];

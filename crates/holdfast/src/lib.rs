@@ -31,6 +31,7 @@
 //! ```
 
 pub mod bench;
+pub mod ca;
 pub mod check;
 pub mod cli;
 pub mod config;
@@ -39,6 +40,7 @@ pub mod down;
 pub mod engine;
 pub mod exit;
 pub mod failure;
+pub mod inject;
 pub mod inspect;
 pub mod kv;
 pub mod logs;
@@ -56,6 +58,7 @@ pub mod torture;
 pub mod transfer;
 pub mod units;
 pub mod up;
+pub mod verify;
 pub mod volume;
 
 pub use cli::run;

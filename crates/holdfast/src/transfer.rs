@@ -1,23 +1,29 @@
 //! `holdfast send` and `holdfast receive`: trees, and the proof of what arrived.
 
+use crate::ca;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::screen::{self, Bar};
 use crate::units;
+use ::transfer::filter::{Filter, Rule};
 use ::transfer::{FailureKind, Level, Options, Problem, Progress, Report, Settings, TransferError};
-use env::Clock;
 use env::real::{RealClock, RealNet, stream_of};
-use rpc::{Connection, Limits, Role};
+use env::{Address, Clock};
+use rpc::{Connection, Limits, Role, RpcError};
 use serde_json::json;
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 mod destination;
+mod listening;
+mod security;
 mod ssh;
 
 use destination::Destination;
+pub use security::SecurityArgs;
 
 /// Problems that are named in text; `--json` names them all.
 const PROBLEMS_SHOWN: usize = 20;
@@ -29,13 +35,16 @@ const FAREWELL: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 If SRC is a directory, what is in it goes into the directory DST; if it is a file, the file does. \
-DST is made where it is missing. It is a path of this machine, or ssh://[USER@]HOST[:PORT]/PATH, \
-where holdfast has to be installed. What is in DST and not in SRC stays.
+DST is made where it is missing. It is a path of this machine; or ssh://[USER@]HOST[:PORT]/PATH, \
+where holdfast has to be installed; or HOST:DIR, where `holdfast receive --listen` runs, and DIR is \
+below the directory that it receives into. What is in DST and not in SRC stays.
 
 Levels, each with what the ones before it claim:
   wire     the bytes arrived as they were sent and were synced; what was stored was not read
   cache    the kernel returned the right bytes after they were synced, perhaps from its page cache
-  device   the device returned them: they were dropped from the page cache before")]
+  device   the device returned them: they were dropped from the page cache before
+  medium   it did so after more newer data than its write cache holds had been written to it; of the \
+last files this can be said only by a later transfer, or with --settle")]
 pub struct SendArgs {
     /// A directory or a file
     #[arg(value_name = "SRC")]
@@ -43,15 +52,44 @@ pub struct SendArgs {
     /// Where to
     #[arg(value_name = "DST")]
     pub destination: std::ffi::OsString,
-    /// What to prove of each file before it is put in place: wire, cache or device
+    /// What to prove of each file: wire, cache, device, or medium, which needs --write-cache
     #[arg(long, value_name = "LEVEL", default_value = "device")]
     pub level: Level,
+    /// How much the write cache of the destination's disk holds, such as 1G: no interface tells it;
+    /// for several disks below one file system, all together
+    #[arg(long, value_name = "BYTES", value_parser = units::parse_bytes)]
+    pub write_cache: Option<u64>,
+    /// With level medium: write that much scratch data at the end, so that no file has to wait
+    #[arg(long, requires = "write_cache")]
+    pub settle: bool,
+    /// A rule as rsync has them: `- PATTERN` leaves out, `+ PATTERN` sends; the first that fits
+    /// decides; may be given more than once
+    #[arg(long, value_name = "RULE", allow_hyphen_values = true)]
+    pub filter: Vec<Rule>,
+    /// Where to put the receiver's manifest, for `holdfast verify`
+    #[arg(long, value_name = "FILE")]
+    pub manifest: Option<PathBuf>,
+    /// For a destination on this machine: sign the manifest with what `ca issue` has made
+    #[arg(long, value_name = "DIR", requires = "manifest")]
+    pub sign: Option<PathBuf>,
+    /// The same on the other machine, for ssh:// destinations
+    #[arg(long, value_name = "DIR", requires = "manifest")]
+    pub remote_sign: Option<PathBuf>,
     /// The program for ssh:// destinations, with its own options
     #[arg(long, value_name = "COMMAND", default_value = "ssh")]
     pub ssh: String,
     /// What holdfast is called on the other machine
     #[arg(long, value_name = "PATH", default_value = "holdfast")]
     pub remote_holdfast: String,
+    /// The port of HOST:DIR destinations; 7411 where it is not given
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// The name in the other machine's certificate, where it is not HOST
+    #[arg(long, value_name = "NAME", requires = "tls")]
+    pub peer: Option<String>,
+    /// How HOST:DIR destinations are spoken to.
+    #[command(flatten)]
+    pub security: SecurityArgs,
     /// One JSON object in place of text
     #[arg(long)]
     pub json: bool,
@@ -59,13 +97,36 @@ pub struct SendArgs {
 
 /// Arguments of `holdfast receive`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+With --listen it serves until SIGINT or SIGTERM, and prints the address once it does. A transfer that \
+is cut by its end goes on when the same `send` is called again.")]
 pub struct ReceiveArgs {
     /// The directory; made where it is missing
-    #[arg(value_name = "DST")]
-    pub destination: PathBuf,
+    #[arg(
+        value_name = "DST",
+        required_unless_present = "listen",
+        conflicts_with = "listen"
+    )]
+    pub destination: Option<PathBuf>,
     /// Speak through standard input and output: `send` starts it like this through ssh
-    #[arg(long, required = true)]
+    #[arg(long, required_unless_present = "listen", conflicts_with = "listen")]
     pub stdio: bool,
+    /// Sign manifests with what `ca issue` has made for this machine; --tls does so too
+    #[arg(long, value_name = "DIR", conflicts_with = "tls")]
+    pub sign: Option<PathBuf>,
+    /// Wait for connections, such as 0.0.0.0:7411
+    #[arg(long, value_name = "HOST:PORT", requires = "root", value_parser = security::address)]
+    pub listen: Option<Address>,
+    /// With --listen: below this directory trees are received, and nowhere else
+    #[arg(long, value_name = "DIR", requires = "listen")]
+    pub root: Option<PathBuf>,
+    /// With --listen and --tls: only these machines may send, not all of the same authority; may
+    /// be given more than once
+    #[arg(long, value_name = "NAME", requires = "tls")]
+    pub allow: Vec<String>,
+    /// How it is spoken to.
+    #[command(flatten)]
+    pub security: SecurityArgs,
 }
 
 /// Sends a tree.
@@ -74,8 +135,21 @@ pub struct ReceiveArgs {
 /// Source or destination cannot be used, or the transfer stopped before its end.
 pub fn send(args: &SendArgs) -> Outcome<Exit> {
     env::descriptors::raise_limit();
+    if (args.level == Level::Medium) != args.write_cache.is_some() {
+        return Err(Failure::refuse(
+            Exit::Usage,
+            "level medium and the size of the disk's write cache belong together, and one is \
+             missing",
+            "`--level medium --write-cache BYTES`: look into the disk's data sheet, and take more \
+             where it does not say; where nobody knows, as for virtual disks: `--level device`",
+        ));
+    }
     let options = Options {
         level: args.level,
+        write_cache: args.write_cache,
+        settle: args.settle,
+        manifest: args.manifest.clone(),
+        filter: Filter::new(args.filter.clone()),
         ..Options::default()
     };
     let mut bar = Bar::new("sending");
@@ -91,11 +165,16 @@ pub fn send(args: &SendArgs) -> Outcome<Exit> {
     let report = match Destination::parse(&args.destination)? {
         Destination::Local(path) => {
             destination::need_apart(&args.source, &path)?;
-            let settings = Settings::default();
+            let signer = args.sign.as_deref().map(ca::signer).transpose()?;
+            let settings = Settings {
+                signer: signer.map(Arc::new),
+                ..Settings::default()
+            };
             ::transfer::local(&args.source, &path, &options, &settings, &mut show)
                 .map_err(|error| explain(&error))?
         }
         Destination::Ssh(host) => ssh::send(args, &host, &options, &mut show)?,
+        Destination::Listening(to) => listening::send(args, &to, &options, &mut show)?,
     };
     drop(bar);
     let seconds = begun.elapsed().as_secs_f64();
@@ -110,11 +189,24 @@ pub fn send(args: &SendArgs) -> Outcome<Exit> {
     })
 }
 
-/// Receives a tree through standard input and output.
+/// Receives a tree through standard input and output, or trees over the network.
 ///
 /// # Errors
-/// The destination cannot be used, or the sender went away.
+/// The destination cannot be used, or the sender went away; nobody can listen there.
 pub fn receive(args: &ReceiveArgs) -> Outcome<Exit> {
+    env::descriptors::raise_limit();
+    match (&args.listen, &args.root, &args.destination) {
+        (Some(at), Some(root), _) => listening::receive(args, at, root),
+        (_, _, Some(destination)) => through_pipes(args, destination),
+        _ => Err(Failure::refuse(
+            Exit::Usage,
+            "there is no destination",
+            "`holdfast receive --help` shows the two forms",
+        )),
+    }
+}
+
+fn through_pipes(args: &ReceiveArgs, destination: &Path) -> Outcome<Exit> {
     if std::io::stdin().is_terminal() || std::io::stdout().is_terminal() {
         return Err(Failure::refuse(
             Exit::Usage,
@@ -122,7 +214,7 @@ pub fn receive(args: &ReceiveArgs) -> Outcome<Exit> {
             "`holdfast send SRC ssh://HOST/DST` starts this command by itself",
         ));
     }
-    env::descriptors::raise_limit();
+    let signer = args.sign.as_deref().map(ca::signer).transpose()?;
     let unexpected =
         |error: &dyn std::fmt::Display| Failure::unexpected("standard input and output", error);
     let own = |file: &dyn AsFd| file.as_fd().try_clone_to_owned();
@@ -135,8 +227,12 @@ pub fn receive(args: &ReceiveArgs) -> Outcome<Exit> {
     let stream = stream_of(input, output).map_err(|error| unexpected(&error))?;
     let connection = Connection::start(stream, &RealNet, Role::Server, Limits::default())
         .map_err(|error| unexpected(&error))?;
-    let settings = Settings::default();
-    let received = ::transfer::receive(&args.destination, &connection, &RealClock, &settings);
+    let settings = Settings {
+        signer: signer.map(Arc::new),
+        ..Settings::default()
+    };
+    let destination = ::transfer::Destination::At(destination);
+    let received = ::transfer::receive(destination, &connection, &RealClock, &settings);
     // Where the sender has gone nobody waits for it.
     let _ended = connection.close(RealClock.now().after(FAREWELL));
     received.map_err(|error| explain(&error))?;
@@ -148,6 +244,13 @@ fn explain(error: &TransferError) -> Failure {
     const SAFE: &str = "every file under its own name in the destination is whole";
     const AGAIN: &str = "the same command again goes on where it stopped";
     let (exit, next) = match error {
+        TransferError::Rpc(RpcError::Distrusts(_) | RpcError::Distrusted(_) | RpcError::Tls(_)) => {
+            (
+                Exit::BadCertificate,
+                "see that both have certificates of one authority, that their clocks are right, and \
+             that --peer names the other; `holdfast ca issue` makes new ones",
+            )
+        }
         TransferError::Failed { kind, .. } => match kind {
             FailureKind::Destination => (
                 Exit::TransferRefused,
@@ -171,6 +274,10 @@ fn explain(error: &TransferError) -> Failure {
                 "look at the destination's disk: `dmesg`; nothing that it returned was trusted",
             ),
         },
+        TransferError::Manifest(_) => (
+            Exit::TransferRefused,
+            "name a file for the manifest that this user may write",
+        ),
         TransferError::Io { .. } => (
             Exit::TransferRefused,
             "name a source that this user may read",
@@ -194,8 +301,8 @@ fn json(report: &Report, seconds: f64) -> serde_json::Value {
         })
     };
     json!({
-        "level": report.level,
-        "claim": report.level.claim(),
+        "level": report.proved(),
+        "claim": report.proved().claim(),
         "whole": report.is_whole(),
         "files": report.files,
         "files_unchanged": report.kept,
@@ -204,6 +311,8 @@ fn json(report: &Report, seconds: f64) -> serde_json::Value {
         "bytes_sent": report.bytes_sent,
         "bytes_resumed": report.bytes_resumed,
         "pages_resent": report.pages_resent,
+        "at_medium": report.settled,
+        "pending": report.pending,
         "problems": report.problems.iter().map(problem).collect::<Vec<_>>(),
         "problems_more": report.problems_more,
         "seconds": seconds,
@@ -215,8 +324,8 @@ fn words(report: &Report, seconds: f64) -> String {
         "{} of {} in place, proved at level {}\n  that is: {}\n",
         units::plural(report.files, "file"),
         units::bytes(report.bytes),
-        report.level,
-        report.level.claim(),
+        report.proved(),
+        report.proved().claim(),
     );
     let mut line = |name: &str, value: String| text.push_str(&format!("  {name:<11}{value}\n"));
     let rate = (report.bytes_sent as f64 / seconds.max(0.001)) as u64;
@@ -246,6 +355,23 @@ fn words(report: &Report, seconds: f64) -> String {
             format!(
                 "{} read back wrong and were sent again: look at the destination's disk",
                 units::plural(report.pages_resent, "page")
+            ),
+        );
+    }
+    if report.settled > 0 {
+        let settled = units::plural(report.settled, "file");
+        line(
+            "at medium:",
+            format!("{settled}, of this transfer or earlier ones"),
+        );
+    }
+    if report.pending > 0 {
+        line(
+            "waiting:",
+            format!(
+                "{} at level device until more was written; a later transfer to the same place \
+                 proves more, or --settle",
+                units::plural(report.pending, "file")
             ),
         );
     }
@@ -286,6 +412,8 @@ mod tests {
             bytes_sent: 1 << 30,
             bytes_resumed: 32 << 20,
             pages_resent: 1,
+            settled: 0,
+            pending: 0,
             problems: Vec::new(),
             problems_more: 0,
         }
@@ -294,6 +422,16 @@ mod tests {
     #[test]
     fn a_report_says_what_was_proved() {
         insta::assert_snapshot!(words(&report(Level::Device), 2.0));
+    }
+
+    #[test]
+    fn a_report_says_what_waits() {
+        let report = Report {
+            settled: 1100,
+            pending: 104,
+            ..report(Level::Medium)
+        };
+        insta::assert_snapshot!(words(&report, 2.0));
     }
 
     #[test]

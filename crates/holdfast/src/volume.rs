@@ -60,16 +60,16 @@ pub struct CreateArgs {
     #[arg(required = true, value_name = "DEVICE")]
     pub devices: Vec<PathBuf>,
     /// Make each file that is missing, with this many bytes (such as 10G)
-    #[arg(long, value_name = "BYTES", value_parser = device::parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = crate::units::parse_bytes)]
     pub file_bytes: Option<u64>,
     /// Bytes of a segment, what is cleaned as a whole
-    #[arg(long, value_name = "BYTES", default_value = "4M", value_parser = device::parse_bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "4M", value_parser = crate::units::parse_bytes)]
     pub segment_bytes: u64,
     /// Make an empty directory, for `mount`, in place of a block device, for `serve`
     #[arg(long)]
     pub directory: bool,
     /// Bytes of the block device that `serve` shows, if not all that fits
-    #[arg(long, value_name = "BYTES", value_parser = device::parse_bytes, conflicts_with = "directory")]
+    #[arg(long, value_name = "BYTES", value_parser = crate::units::parse_bytes, conflicts_with = "directory")]
     pub device_bytes: Option<u64>,
     /// Also where there is something: what is there is lost
     #[arg(long)]

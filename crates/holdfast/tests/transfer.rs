@@ -257,7 +257,8 @@ fn what_cannot_be_is_refused_before_anything_is_done() {
     let memory = tempfile::tempdir_in("/dev/shm").expect("a directory in memory");
     for (to, code, words) in [
         (inside.to_str().expect("UTF-8"), 51, "in each other"),
-        ("host:dir", 2, "not there yet"),
+        ("host:dir", 2, "there is no --tls"),
+        ("host:../dir", 2, "no place on another machine"),
         ("ssh://host", 2, "no address"),
         ("/dev/null", 51, "not a directory"),
         (memory.path().to_str().expect("UTF-8"), 51, "it is on tmpfs"),
@@ -267,4 +268,355 @@ fn what_cannot_be_is_refused_before_anything_is_done() {
         assert!(text.contains(words), "{to}: {text}");
     }
     assert!(!inside.exists());
+}
+
+/// An authority with certificates for `server`, `client` and others, made by the command.
+struct Certificates<'a>(&'a Place);
+
+impl<'a> Certificates<'a> {
+    fn new(place: &'a Place) -> Certificates<'a> {
+        run(&["ca", "init", &text_of(&place.path("ca"))]);
+        let certificates = Certificates(place);
+        certificates.issue("server", "server");
+        certificates.issue("client", "client");
+        certificates
+    }
+
+    fn issue(&self, name: &str, into: &str) {
+        let (ca, out) = (self.dir("ca"), self.dir(into));
+        run(&["ca", "issue", name, "--ca", &ca, "--out", &out]);
+    }
+
+    fn dir(&self, name: &str) -> String {
+        text_of(&self.0.path(name))
+    }
+}
+
+fn text_of(path: &Path) -> String {
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+fn holdfast(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+    command.args(words);
+    command
+}
+
+fn run(words: &[&str]) {
+    let output = holdfast(words).output().expect("a process");
+    assert!(output.status.success(), "{words:?}: {}", text(&output));
+}
+
+/// `holdfast receive --listen`, killed with this value.
+struct Receiver {
+    process: Child,
+    port: String,
+}
+
+impl Receiver {
+    fn start(place: &Place, port: &str, more: &[&str]) -> Receiver {
+        fs::create_dir_all(place.path("root")).expect("a directory");
+        let (listen, root) = (format!("127.0.0.1:{port}"), text_of(&place.path("root")));
+        let mut command = holdfast(&["receive", "--listen", &listen, "--root", &root]);
+        command.args(more).stdout(Stdio::piped());
+        let mut process = command.stderr(Stdio::null()).spawn().expect("a process");
+        let output = process.stdout.take().expect("a pipe");
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line)
+            .expect("a line");
+        let address = line.split([' ', ',']).nth(2).expect("an address");
+        let port = address.rsplit(':').next().expect("a port").to_owned();
+        Receiver { process, port }
+    }
+
+    fn send(&self, place: &Place, more: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+        command.arg("send").arg(place.path("source"));
+        command.args(["127.0.0.1:destination", "--port", &self.port]);
+        command.args(more);
+        command
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        let _gone = self.process.kill();
+        let _ended = self.process.wait();
+    }
+}
+
+impl Place {
+    /// Puts the tree that a receiver has where [`Place::check`] looks.
+    fn look_at_root(&self) {
+        let link = self.path("destination");
+        if !link.exists() {
+            std::os::unix::fs::symlink(self.path("root/destination"), link).expect("a link");
+        }
+    }
+}
+
+#[test]
+fn a_tree_goes_to_a_machine_that_listens_and_goes_on_after_either_side_was_killed() {
+    let place = Place::new();
+    place.fill();
+    let certificates = Certificates::new(&place);
+    let (server, client) = (certificates.dir("server"), certificates.dir("client"));
+    let serve = ["--tls", &server, "--allow", "client"];
+    let send = ["--tls", &client, "--peer", "server"];
+    let mut receiver = Receiver::start(&place, "0", &serve);
+    let mut killed = 0;
+    for step in 0..8u64 {
+        let mut command = receiver.send(&place, &send);
+        let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut sender = quiet.spawn().expect("a process");
+        let runs = wait_for(&mut sender, &place.path("root"), 1 + step * (10 << 20));
+        killed += usize::from(runs);
+        if step % 2 == 0 {
+            kill(sender.id());
+        } else {
+            let port = receiver.port.clone();
+            drop(receiver);
+            receiver = Receiver::start(&place, &port, &serve);
+        }
+        let status = sender.wait().expect("an end");
+        let expected = [None, Some(0), Some(51), Some(52)];
+        assert!(expected.contains(&status.code()), "{step}: {status}");
+        place.look_at_root();
+        place.check(&format!("after kill {step}"));
+    }
+    assert!(killed >= 3, "{killed} kills met a running transfer");
+    let begun = Instant::now();
+    let last = loop {
+        let output = receiver.send(&place, &send).output().expect("a process");
+        let busy = output.status.code() == Some(52) && text(&output).contains("another transfer");
+        if !busy || begun.elapsed() > PATIENCE {
+            break output;
+        }
+    };
+    assert!(last.status.success(), "{}", text(&last));
+    assert_eq!(place.check("at the end"), 301);
+    assert!(!place.path("root/destination/.holdfast-transfer").exists());
+}
+
+#[test]
+fn who_is_not_trusted_gets_nothing_and_is_told_why() {
+    let place = Place::new();
+    place.fill();
+    let certificates = Certificates::new(&place);
+    certificates.issue("stranger", "stranger");
+    run(&["ca", "init", &certificates.dir("other")]);
+    let (other, foreign) = (certificates.dir("other"), certificates.dir("foreign"));
+    run(&["ca", "issue", "client", "--ca", &other, "--out", &foreign]);
+    let (server, client) = (certificates.dir("server"), certificates.dir("client"));
+    let stranger = certificates.dir("stranger");
+    // Somebody who trusts the server, with a certificate that the server does not trust.
+    let mixed = certificates.dir("mixed");
+    run(&["ca", "issue", "client", "--ca", &other, "--out", &mixed]);
+    fs::copy(place.path("ca/ca.pem"), place.path("mixed/ca.pem")).expect("a copy");
+    let receiver = Receiver::start(&place, "0", &["--tls", &server, "--allow", "client"]);
+    for (more, code, words) in [
+        (
+            &["--tls", &foreign, "--peer", "server"][..],
+            53,
+            "not from the same authority",
+        ),
+        (
+            &["--tls", &mixed, "--peer", "server"],
+            53,
+            "does not accept the certificate",
+        ),
+        (
+            &["--tls", &client, "--peer", "another"],
+            53,
+            "of another name",
+        ),
+        (&["--tls", &client], 53, "of another name"),
+        (
+            &["--tls", &stranger, "--peer", "server"],
+            52,
+            "not among those",
+        ),
+        (&[], 52, ""),
+        (&["--tls", "/does/not/exist"], 53, "no such file"),
+    ] {
+        let output = receiver.send(&place, more).output().expect("a process");
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(code), "{more:?}: {said}");
+        assert!(said.contains(words), "{more:?}: {said}");
+        let there = fs::read_dir(place.path("root"))
+            .expect("a directory")
+            .count();
+        assert_eq!(there, 0, "{more:?}");
+    }
+    // And who is trusted is served all the same.
+    let good = ["--tls", &client, "--peer", "server"];
+    let output = receiver.send(&place, &good).output().expect("a process");
+    assert!(output.status.success(), "{}", text(&output));
+    // In the clear only with this machine, or where it is said.
+    for (at, more, code) in [
+        ("0.0.0.0:0", &[][..], 2),
+        ("0.0.0.0:0", &["--tls", "/does/not/exist"], 53),
+    ] {
+        let root = text_of(&place.path("root"));
+        let mut command = holdfast(&["receive", "--listen", at, "--root", &root]);
+        let output = command.args(more).output().expect("a process");
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output));
+    }
+}
+
+#[test]
+fn a_manifest_is_signed_by_the_receiver_and_finds_what_rots_later() {
+    let place = Place::new();
+    place.fill();
+    let certificates = Certificates::new(&place);
+    let (server, client) = (certificates.dir("server"), certificates.dir("client"));
+    let receiver = Receiver::start(&place, "0", &["--tls", &server]);
+    let manifest = text_of(&place.path("manifest"));
+    let send = [
+        "--tls",
+        &client,
+        "--peer",
+        "server",
+        "--manifest",
+        &manifest,
+    ];
+    let output = receiver.send(&place, &send).output().expect("a process");
+    assert!(output.status.success(), "{}", text(&output));
+    let (there, ca) = (
+        text_of(&place.path("root/destination")),
+        certificates.dir("ca/ca.pem"),
+    );
+    let verify = |manifest: &str, more: &[&str]| {
+        let output = holdfast(&["verify", manifest, &there]).args(more).output();
+        let output = output.expect("a process");
+        (output.status.code(), text(&output))
+    };
+    let (code, said) = verify(&manifest, &["--ca", &ca]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        said.contains("signed by: server") && said.contains("301 files"),
+        "{said}"
+    );
+    // Of another authority; changed; signed by nobody.
+    run(&["ca", "init", &certificates.dir("other")]);
+    let (code, said) = verify(&manifest, &["--ca", &certificates.dir("other/ca.pem")]);
+    assert_eq!(code, Some(53), "{said}");
+    let content = fs::read_to_string(&manifest).expect("text");
+    let changed = text_of(&place.path("changed"));
+    fs::write(&changed, content.replace("file device", "file medium")).expect("a file");
+    assert_eq!(verify(&changed, &[]).0, Some(31));
+    let unsigned: Vec<&str> = content
+        .lines()
+        .filter(|line| !line.starts_with("signed"))
+        .collect();
+    fs::write(&changed, unsigned.join("\n") + "\n").expect("a file");
+    assert_eq!(verify(&changed, &["--ca", &ca]).0, Some(53));
+    assert_eq!(verify(&changed, &[]).0, Some(0));
+    assert_eq!(verify(&there, &[]).0, Some(30));
+    // A byte goes bad, and length and time say nothing.
+    let path = place.path("root/destination/large");
+    let file = fs::File::options().write(true).open(&path).expect("a file");
+    let before = file
+        .metadata()
+        .and_then(|found| found.modified())
+        .expect("a time");
+    std::os::unix::fs::FileExt::write_all_at(&file, b"?", 5_000_000).expect("a write");
+    file.set_modified(before).expect("a time");
+    let (code, said) = verify(&manifest, &["--json", "--ca", &ca]);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(
+        said.contains("it has rotted") && said.contains("\"large\""),
+        "{said}"
+    );
+}
+
+/// A file system on a loop device, gone with this value.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn new(place: &Place) -> Mounted {
+        let (image, at) = (place.path("image"), place.path("mounted"));
+        fs::create_dir(&at).expect("a directory");
+        fs::File::create(&image)
+            .and_then(|file| file.set_len(64 << 20))
+            .expect("an image");
+        let make = Command::new("mkfs.ext4").arg("-q").arg(&image).status();
+        assert!(make.expect("a process").success());
+        let mount = Command::new("mount")
+            .args(["-o", "loop"])
+            .args([&image, &at])
+            .status();
+        assert!(mount.expect("a process").success());
+        Mounted(at)
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _gone = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_fault_that_is_injected_below_the_page_cache_is_found_by_who_reads_the_device() {
+    let place = Place::new();
+    fs::create_dir(place.path("source")).expect("a directory");
+    let content = vec![7; 100_000];
+    for name in ["one", "two"] {
+        fs::write(place.path("source").join(name), &content).expect("a file");
+    }
+    let mounted = Mounted::new(&place);
+    let (to, manifest) = (
+        text_of(&mounted.0.join("to")),
+        text_of(&place.path("manifest")),
+    );
+    run(&[
+        "send",
+        &text_of(&place.path("source")),
+        &to,
+        "--manifest",
+        &manifest,
+    ]);
+    run(&["verify", &manifest, &to]);
+    let (one, two) = (mounted.0.join("to/one"), mounted.0.join("to/two"));
+    // The kernel has it in memory, and goes on to return the right bytes.
+    assert_eq!(fs::read(&one).expect("a file"), content);
+    run(&[
+        "inject",
+        &text_of(&one),
+        "--layer",
+        "device",
+        "--pages",
+        "3,5-6",
+    ]);
+    assert_eq!(fs::read(&one).expect("a file"), content);
+    let output = holdfast(&["verify", &manifest, &to])
+        .output()
+        .expect("a process");
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("one: ") && !said.contains("two: "), "{said}");
+    let wrong = fs::read(&one).expect("a file");
+    let differs = (0..25).filter(|page| {
+        let bytes = page * 4096..(page * 4096 + 4096).min(content.len());
+        wrong[bytes.clone()] != content[bytes]
+    });
+    assert_eq!(differs.collect::<Vec<_>>(), [3, 5, 6]);
+    run(&[
+        "inject",
+        &text_of(&two),
+        "--layer",
+        "memory",
+        "--pages",
+        "0",
+    ]);
+    let output = holdfast(&["verify", &manifest, &to])
+        .output()
+        .expect("a process");
+    assert!(text(&output).contains("two: "), "{}", text(&output));
+    for (layer, pages) in [("medium", "0"), ("device", "25")] {
+        let words = ["inject", &text_of(&two), "--layer", layer, "--pages", pages];
+        let output = holdfast(&words).output().expect("a process");
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    }
 }

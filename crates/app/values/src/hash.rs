@@ -237,19 +237,17 @@ impl Hash {
 
     /// Takes a listpack of a dump. None if fields lack values or come twice.
     pub(crate) fn from_pack(pack: Listpack, thresholds: &Thresholds) -> Option<Self> {
-        if !pack.len().is_multiple_of(2) {
+        if !pack.len().is_multiple_of(2) || !pack.has_distinct_keys() {
             return None;
         }
         let longest = pack.iter().map(Element::len).max().unwrap_or(0);
-        let mut packed = Self(Form::Packed(pack));
-        let fits = longest <= thresholds.hash_max_listpack_value
-            && packed.len() <= thresholds.hash_max_listpack_entries;
-        // The table tells in passing whether a field comes twice.
-        let table = packed.table()?;
-        if !fits {
-            packed.0 = Form::Table(Box::new(table));
+        let mut hash = Self(Form::Packed(pack));
+        if longest > thresholds.hash_max_listpack_value
+            || hash.len() > thresholds.hash_max_listpack_entries
+        {
+            hash.widen();
         }
-        Some(packed)
+        Some(hash)
     }
 
     fn nth(&self, indices: &[usize]) -> Vec<FieldValue<'_>> {
@@ -271,22 +269,12 @@ impl Hash {
 
     fn widen(&mut self) {
         if matches!(self.0, Form::Packed(_)) {
-            let table = self.table().expect("no field comes twice");
+            let mut table = Dict::with_capacity(self.len());
+            for (field, value) in self.iter() {
+                table.add(Pair::new(&field.to_vec(), &value.to_vec()));
+            }
             self.0 = Form::Table(Box::new(table));
         }
-    }
-
-    /// A table of the fields. None if one comes twice.
-    fn table(&self) -> Option<Dict<Pair>> {
-        let mut table = Dict::with_capacity(self.len());
-        for (field, value) in self.iter() {
-            let pair = Pair::new(&field.to_vec(), &value.to_vec());
-            if table.find(pair.field()).is_some() {
-                return None;
-            }
-            table.add(pair);
-        }
-        Some(table)
     }
 }
 

@@ -16,6 +16,7 @@
 //! - memory taken while reading from outside <= what was read * a constant
 //! - elements that are there during all of a scan and are not visited = 0
 //! - members of a listpack <= [`Thresholds`], but for lists, whose nodes hold at least one element
+//! - rows that one addition rehashes or copies <= 8192, however large the hash, set or sorted set
 //! - a method that returns an error has changed nothing
 //!
 //! # On disk

@@ -8,7 +8,10 @@ mod entry;
 #[cfg(test)]
 mod tests;
 
-use crate::{element::Element, number::parse_integer};
+use crate::{
+    element::Element,
+    number::{INTEGER_BYTES_MAX, parse_integer},
+};
 use entry::Coded;
 
 /// Bytes before the first element.
@@ -150,6 +153,22 @@ impl Listpack {
             Element::Bytes(bytes) => bytes == value,
             Element::Integer(own) => Some(own) == number,
         })
+    }
+
+    /// Whether no two elements at every other place, from the first on, are the same.
+    pub(crate) fn has_distinct_keys(&self) -> bool {
+        /// Up to so many it is faster to look at all pairs.
+        const PAIRS_MAX: usize = 32;
+        if self.len() <= 2 * PAIRS_MAX {
+            let mut keys = self.offsets().step_by(2);
+            return keys.all(|at| {
+                let mut buffer = [0; INTEGER_BYTES_MAX];
+                self.find(self.get(at).bytes(&mut buffer), 2) == Some(at)
+            });
+        }
+        let mut keys: Vec<Vec<u8>> = self.iter().step_by(2).map(Element::to_vec).collect();
+        keys.sort_unstable();
+        keys.windows(2).all(|pair| pair[0] != pair[1])
     }
 
     pub(crate) fn push_back(&mut self, value: &[u8]) {

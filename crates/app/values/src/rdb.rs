@@ -7,6 +7,7 @@
 mod error;
 mod file;
 mod input;
+mod inspect;
 mod lzf;
 mod object;
 mod output;
@@ -18,6 +19,7 @@ mod zipped;
 
 pub use error::{Corrupt, RdbError};
 pub use file::{Item, KeyItem, Reader, Writer};
+pub use inspect::inspect;
 pub use payload::{dump, restore};
 
 /// The newest version that is read, and the one that is written.

@@ -15,7 +15,9 @@ pub use interval::{LexBound, LexRange, ScoreBound, ScoreRange};
 pub use range::Members;
 
 use crate::{
+    Thresholds,
     element::Element,
+    listpack::Listpack,
     sample::{self, Draw},
 };
 use form::Form;
@@ -162,18 +164,18 @@ impl PartialEq for SortedSet {
 
 impl SortedSet {
     /// The listpack, if it is one.
-    pub(crate) fn pack(&self) -> Option<&crate::listpack::Listpack> {
+    pub(crate) fn pack(&self) -> Option<&Listpack> {
         self.0.pack()
     }
 
     /// Takes a listpack of a dump. None if scores are missing or no numbers, or a member comes
     /// twice. The order is not taken on trust.
-    pub(crate) fn from_pack(
-        pack: &crate::listpack::Listpack,
-        thresholds: &crate::Thresholds,
-    ) -> Option<Self> {
-        if !pack.len().is_multiple_of(2) {
+    pub(crate) fn from_pack(pack: Listpack, thresholds: &Thresholds) -> Option<Self> {
+        if !pack.len().is_multiple_of(2) || !pack.has_distinct_keys() {
             return None;
+        }
+        if form::may_be_taken(&pack, thresholds)? {
+            return Some(Self(Form::Packed(pack)));
         }
         let mut set = Self::new();
         let mut elements = pack.iter();
@@ -188,7 +190,7 @@ impl SortedSet {
         &mut self,
         member: &[u8],
         score: f64,
-        thresholds: &crate::Thresholds,
+        thresholds: &Thresholds,
     ) -> Option<()> {
         let added = self.add(
             score,

@@ -67,7 +67,8 @@ impl Value {
     }
 
     /// An estimate of the bytes of memory that the value takes, itself included. What the allocator
-    /// adds is not known here.
+    /// adds is not known here. It costs a step for each node of a list, a stream or a sorted set's
+    /// tree (about a hundred elements), and for each thousand rows of a table.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let behind = match self {

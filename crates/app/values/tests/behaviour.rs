@@ -320,6 +320,32 @@ fn hyperloglogs_have_the_same_bytes() {
     }
 }
 
+/// Runs of registers that are made up, so that additions split and join them in every way.
+#[test]
+fn runs_of_registers_are_joined_the_same() {
+    let (_home, mut server) = start();
+    let mut draws = Draws(10);
+    for _ in 0..150 {
+        let mut own = hyperloglog::create();
+        own.truncate(16);
+        let mut left = 1usize << 14;
+        while left > 12_000 && own.len() < 2900 {
+            let length = 1 + draws.below(4) as u8;
+            own.push(0x80 | (draws.below(3) as u8) << 2 | (length - 1));
+            left -= usize::from(length);
+        }
+        own.extend_from_slice(&(0x4000 | u16::try_from(left - 1).unwrap()).to_be_bytes());
+        server.call(&[b"SET", b"k", &own]).unwrap();
+        for _ in 0..40 {
+            let element = draws.below(1 << 30).to_string();
+            let changed = server.say(&format!("PFADD k {element}"));
+            let done = hyperloglog::add(&mut own, element.as_bytes(), &LIMITS).unwrap();
+            assert_eq!(changed, integer(i64::from(done)));
+            assert_eq!(server.say("GET k").bytes(), own);
+        }
+    }
+}
+
 #[test]
 fn places_are_found_in_the_same_order() {
     let (_home, mut server) = start();

@@ -7,7 +7,7 @@ use holdfast_values::{
     AddOptions, End, Hash, List, Set, SortedSet, Stream, StreamId, StringValue, Thresholds, Value,
     geo::Place,
     hyperloglog,
-    rdb::{Item, Reader, Writer, dump, restore},
+    rdb::{Item, Reader, Writer, dump, inspect, restore},
     stream::NewId,
 };
 
@@ -208,6 +208,32 @@ fn a_file_of_redis_is_read_and_written_again() {
         }
     }
     assert_eq!(read(&writer.finish().unwrap()), items);
+}
+
+#[test]
+fn a_file_is_shown_up_to_where_it_is_damaged() {
+    let file = include_bytes!("golden/redis-7.0.15.rdb");
+    let (fields, whole) = inspect(file.as_slice());
+    assert!(whole);
+    let field = |name: &str| {
+        fields
+            .iter()
+            .find(|(own, _)| own == name)
+            .map(|(_, value)| value.as_str())
+    };
+    assert_eq!(field("version"), Some("10"));
+    assert_eq!(field("note redis-ver"), Some("7.0.15"));
+    assert_eq!(field("database 0, list keys"), Some("2"));
+    assert_eq!(field("database 0, stream keys"), Some("1"));
+    assert_eq!(field("database 0, keys that expire"), Some("1"));
+    assert_eq!(field("bytes read"), Some(file.len().to_string().as_str()));
+    let (fields, whole) = inspect(&file[..file.len() - 100]);
+    assert!(!whole);
+    assert!(
+        fields
+            .iter()
+            .any(|(name, value)| name == "damage" && value.starts_with("at byte "))
+    );
 }
 
 fn read(file: &[u8]) -> Vec<Item> {

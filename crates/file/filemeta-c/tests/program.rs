@@ -1,52 +1,20 @@
 //! The header as a C compiler sees it, and a C program that makes every call.
 
-use std::path::{Path, PathBuf};
+use ffi::testing::{Library, run};
 use std::process::Command;
 
-/// Where cargo puts the static library: beside the directory of this test.
-fn library() -> PathBuf {
-    let test = std::env::current_exe().expect("a path");
-    let deps = test.parent().expect("a directory");
-    let beside = deps.parent().expect("a directory");
-    [deps, beside]
-        .map(|dir| dir.join("libholdfast_filemeta_c.a"))
-        .into_iter()
-        .find(|path| path.is_file())
-        .expect("cargo has built the static library")
-}
-
-fn here(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
-}
-
-fn run(command: &mut Command) -> String {
-    let output = command.output().expect("it can be run");
-    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {said}");
-    said.into_owned()
-}
+const LIBRARY: Library<'_> = Library {
+    crate_dir: env!("CARGO_MANIFEST_DIR"),
+    library: "libholdfast_filemeta_c.a",
+    header: "holdfast_filemeta.h",
+};
 
 #[test]
 fn a_c_program_makes_every_call() {
     // On a disk: file handles are needed.
     let place = tempfile::tempdir_in("/var/tmp").expect("a temporary directory");
     let program = place.path().join("program");
-    let flags = [
-        "-std=c11",
-        "-D_GNU_SOURCE",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-pedantic",
-    ];
-    run(Command::new("cc")
-        .args(flags)
-        .arg("-I")
-        .arg(here("include"))
-        .arg(here("tests/program.c"))
-        .arg(library())
-        .args(["-lpthread", "-ldl", "-lm", "-o"])
-        .arg(&program));
+    LIBRARY.compile(&["-D_GNU_SOURCE"], &program);
     for file in ["letter", "other"] {
         std::fs::write(place.path().join(file), b"content").expect("a file");
     }
@@ -59,28 +27,13 @@ fn a_c_program_makes_every_call() {
 
 #[test]
 fn the_header_is_c_plus_plus_too() {
-    let output = Command::new("c++").arg("--version").output();
-    if output.is_err() {
-        eprintln!("no C++ compiler is installed: the header was not tried with one");
-        return;
-    }
-    let flags = ["-x", "c++", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"];
-    run(Command::new("c++")
-        .args(flags)
-        .arg(here("include/holdfast_filemeta.h")));
+    LIBRARY.read_as_cpp();
 }
 
 #[test]
 fn the_numbers_of_the_header_are_those_of_the_library() {
-    let header = std::fs::read_to_string(here("include/holdfast_filemeta.h")).expect("the header");
-    let number = |name: &str| -> Option<i32> {
-        let line = header.lines().find_map(|line| {
-            line.strip_prefix("#define ")?
-                .strip_prefix(name)?
-                .strip_prefix(' ')
-        })?;
-        line.split_whitespace().next()?.parse().ok()
-    };
+    let defined = LIBRARY.numbers("HFM_");
+    let number = |name: &str| defined.iter().find(|d| d.0 == name).map(|d| d.1);
     use filemeta::MetaError as E;
     let errno = env::errno::Errno::IO;
     let numbers = [
@@ -120,16 +73,7 @@ fn the_numbers_of_the_header_are_those_of_the_library() {
     for (error, name) in numbers {
         assert_eq!(number(name), Some(error.code()), "{name}");
     }
-    let all: Vec<i32> = header
-        .lines()
-        .filter_map(|line| {
-            line.strip_prefix("#define HFM_")?
-                .split_whitespace()
-                .nth(1)?
-                .parse()
-                .ok()
-        })
-        .collect();
+    let all: Vec<i32> = defined.iter().map(|d| d.1).collect();
     let expected: Vec<i32> = (0..=25).chain(100..=102).collect();
     assert_eq!(all, expected, "each number once, in order");
 }

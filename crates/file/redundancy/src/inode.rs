@@ -339,13 +339,27 @@ impl Inode {
         first
     }
 
-    /// Whether a file system could set a time before the last that was told: its clock goes by the
-    /// tick of the scheduler (`CLOCK_REALTIME_COARSE`, 10 ms at most), ours does not.
-    pub(crate) fn is_ahead(&self, now: Timestamp) -> bool {
+    /// The copies are to be given this time of modification, from our own clock.
+    pub(crate) fn tell_time(&self, now: Timestamp) {
+        self.content.lock().told = Some(now);
+    }
+
+    /// Whether the time that the copies' file systems are about to set is later than what was
+    /// told: their clock goes by the tick of the scheduler (`CLOCK_REALTIME_COARSE`, 10 ms at
+    /// most), ours does not. What is still to be set is then forgotten.
+    pub(crate) fn copies_set_time(&self, now: impl FnOnce() -> Timestamp) -> bool {
         const TICK_NS: i128 = 10_000_000;
         let ns = |time: Timestamp| i128::from(time.sec) * 1_000_000_000 + i128::from(time.nsec);
-        let told = self.content.lock().told;
-        told.is_some_and(|told| ns(told) + TICK_NS > ns(now))
+        let mut content = self.content.lock();
+        if content
+            .told
+            .is_some_and(|told| ns(told) + TICK_NS > ns(now()))
+        {
+            return false;
+        }
+        content.told = None;
+        content.late = Late::Unset;
+        true
     }
 
     /// The time that the copies are still to be given; the next write sets it at once.

@@ -72,6 +72,8 @@ pub struct Stripe {
     pub id: StripeId,
     /// Which shard is where.
     pub layout: Layout,
+    /// How its shard files are laid out, all of them.
+    form: shard::Form,
     code: ReedSolomon,
     bases: shard::BaseMap,
     /// Readers decode, the writer merges. A merge that was left undecided says so.
@@ -88,13 +90,30 @@ enum State {
 }
 
 impl Stripe {
-    fn new(id: StripeId, layout: Layout, bases: shard::BaseMap) -> Stripe {
+    fn new(id: StripeId, form: shard::Form, layout: Layout, bases: shard::BaseMap) -> Stripe {
         Stripe {
             id,
+            form,
             code: ReedSolomon::new(layout.geometry),
             layout,
             bases,
             state: RwLock::new(State::Sound),
+        }
+    }
+
+    /// Bytes of the header and the checksums of each shard.
+    pub fn metadata_bytes(&self) -> u64 {
+        self.form.data_offset(&self.layout)
+    }
+
+    /// What the file of a shard begins with.
+    fn header(&self, shard: Shard) -> shard::Header {
+        shard::Header {
+            form: self.form,
+            stripe: self.id,
+            shard,
+            layout: self.layout.clone(),
+            bases: self.bases.clone(),
         }
     }
 

@@ -9,7 +9,7 @@ use holdfast_redundancy::store::sim::{Fault, Power, SimStore};
 use holdfast_redundancy::{Attach, Candidate, Engine, EngineOptions};
 use mount::{Caller, Errno, Ino, Layer, NewObject};
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -235,14 +235,43 @@ fn a_store_that_files_need_is_not_detached() -> Result<()> {
     Ok(engine.shutdown()?)
 }
 
-fn open_local(paths: &[PathBuf], seed: u64) -> Result<Arc<Engine>> {
-    let candidates = paths.iter().map(|p| Candidate::local(p)).collect();
-    Ok(Engine::open(candidates, &options(seed))?)
+/// Three stores in directories of a real file system.
+struct LocalSet {
+    place: tempfile::TempDir,
+    paths: Vec<PathBuf>,
 }
 
-fn empty_dir(path: &Path) -> Result<Arc<LocalStore>> {
-    std::fs::create_dir(path)?;
-    Ok(Arc::new(LocalStore::open_exclusive(path)?))
+impl LocalSet {
+    fn new() -> Result<LocalSet> {
+        let place = tempfile::tempdir()?;
+        let paths: Vec<_> = (0..3).map(|i| place.path().join(format!("s{i}"))).collect();
+        for path in &paths {
+            std::fs::create_dir(path)?;
+        }
+        Ok(LocalSet { place, paths })
+    }
+
+    fn open(&self, seed: u64) -> Result<Arc<Engine>> {
+        let candidates = self.paths.iter().map(|p| Candidate::local(p)).collect();
+        Ok(Engine::open(candidates, &options(seed))?)
+    }
+
+    /// Takes a store out; its directory is kept under another name.
+    fn take(&self, engine: &Engine, index: u8) -> Result<()> {
+        engine.detach(StoreIndex(index))?;
+        let taken = self.place.path().join(format!("taken-{index}"));
+        Ok(std::fs::rename(&self.paths[usize::from(index)], taken)?)
+    }
+
+    fn attach(&self, engine: &Engine, index: u8, how: Attach) -> Result<()> {
+        let path = &self.paths[usize::from(index)];
+        if how == Attach::Empty {
+            std::fs::create_dir(path)?;
+        }
+        let store = Arc::new(LocalStore::open_exclusive(path)?);
+        engine.attach(&path.display().to_string(), store, how)?;
+        Ok(())
+    }
 }
 
 /// Brings stores up to date while files keep coming, so that the directory is being changed when
@@ -270,25 +299,18 @@ fn write_while_a_store_joins(engine: &Engine, dir: Ino, first: u32) -> Result<u3
 /// when another is replaced. Needs root.
 #[test]
 fn a_store_is_replaced_after_another_one_was_away() -> Result<()> {
-    let place = tempfile::tempdir()?;
-    let paths: Vec<_> = (0..3).map(|i| place.path().join(format!("s{i}"))).collect();
-    for path in &paths {
-        std::fs::create_dir(path)?;
-    }
-    let engine = open_local(&paths, 1)?;
+    let set = LocalSet::new()?;
+    let engine = set.open(1)?;
     let dir = make(&engine, Ino::ROOT, "d", NewObject::Dir)?;
     write_files(&engine, dir, 0..6)?;
     engine.checkpoint()?;
     engine.detach(StoreIndex(1))?;
     write_files(&engine, dir, 6..12)?;
-    let back = Arc::new(LocalStore::open_exclusive(&paths[1])?);
-    engine.attach(&paths[1].display().to_string(), back, Attach::Return)?;
+    set.attach(&engine, 1, Attach::Return)?;
     let next = write_while_a_store_joins(&engine, dir, 12)?;
     ensure!(engine.status().redundant, "{:?}", engine.status().stores);
-    engine.detach(StoreIndex(0))?;
-    std::fs::rename(&paths[0], place.path().join("taken"))?;
-    let shown = paths[0].display().to_string();
-    engine.attach(&shown, empty_dir(&paths[0])?, Attach::Empty)?;
+    set.take(&engine, 0)?;
+    set.attach(&engine, 0, Attach::Empty)?;
     write_while_a_store_joins(&engine, dir, next)?;
     ensure!(engine.status().redundant, "{:?}", engine.status().stores);
     assert_eq!(differences(&engine)?, 0);
@@ -299,27 +321,21 @@ fn a_store_is_replaced_after_another_one_was_away() -> Result<()> {
 /// system and has a directory with the same id. Needs root.
 #[test]
 fn a_store_replaced_on_its_file_system_is_not_taken_for_the_old_one() -> Result<()> {
-    let place = tempfile::tempdir()?;
-    let paths: Vec<_> = (0..3).map(|i| place.path().join(format!("s{i}"))).collect();
-    for path in &paths {
-        std::fs::create_dir(path)?;
-    }
-    let engine = open_local(&paths, 1)?;
+    let set = LocalSet::new()?;
+    let engine = set.open(1)?;
     let dir = make(&engine, Ino::ROOT, "d", NewObject::Dir)?;
     write_files(&engine, dir, 0..6)?;
     engine.checkpoint()?;
     // The directory is in every journal, with the old store's handle.
     write_files(&engine, dir, 6..12)?;
-    engine.detach(StoreIndex(0))?;
-    std::fs::rename(&paths[0], place.path().join("taken"))?;
-    let shown = paths[0].display().to_string();
-    engine.attach(&shown, empty_dir(&paths[0])?, Attach::Empty)?;
+    set.take(&engine, 0)?;
+    set.attach(&engine, 0, Attach::Empty)?;
     let written = write_while_a_store_joins(&engine, dir, 12)?;
     ensure!(engine.status().redundant, "{:?}", engine.status().stores);
 
     // The process ends here without a word: nothing is checkpointed.
     drop(engine);
-    let engine = open_local(&paths, 2)?;
+    let engine = set.open(2)?;
     assert_eq!(engine.members().count(), 3);
     assert_eq!(differences(&engine)?, 0);
     let (dir, _) = engine.lookup(Ino::ROOT, OsStr::new("d"))?;
@@ -336,12 +352,8 @@ fn a_store_replaced_on_its_file_system_is_not_taken_for_the_old_one() -> Result<
 /// files. Needs root.
 #[test]
 fn an_open_file_without_a_name_outlives_every_store_that_held_it() -> Result<()> {
-    let place = tempfile::tempdir()?;
-    let paths: Vec<_> = (0..3).map(|i| place.path().join(format!("s{i}"))).collect();
-    for path in &paths {
-        std::fs::create_dir(path)?;
-    }
-    let engine = open_local(&paths, 1)?;
+    let set = LocalSet::new()?;
+    let engine = set.open(1)?;
     let file = make(&engine, Ino::ROOT, "temporary", NewObject::File)?;
     let mut expected = vec![0; 3 << 20];
     expected[..5000].fill(1);
@@ -349,15 +361,13 @@ fn an_open_file_without_a_name_outlives_every_store_that_held_it() -> Result<()>
     engine.set_xattr(file, OsStr::new("user.kind"), b"sort", 0)?;
     engine.unlink(Ino::ROOT, OsStr::new("temporary"))?;
     let caller_mode = engine.attr(file)?.perm;
-    for (index, path) in paths.iter().enumerate() {
-        engine.detach(StoreIndex(index as u8))?;
-        std::fs::rename(path, place.path().join(format!("taken-{index}")))?;
+    for index in 0..3 {
+        set.take(&engine, index)?;
         // Changed while the store is away, too.
-        let at = (index + 1) << 19;
+        let at = (usize::from(index) + 1) << 19;
         expected[at..at + 9].fill(7);
         engine.write(file, at as u64, &expected[at..at + 9])?;
-        let shown = path.display().to_string();
-        engine.attach(&shown, empty_dir(path)?, Attach::Empty)?;
+        set.attach(&engine, index, Attach::Empty)?;
         engine.resync_now();
         ensure!(engine.status().redundant, "{:?}", engine.status().stores);
         let mut content = vec![0xee; expected.len()];
@@ -365,7 +375,7 @@ fn an_open_file_without_a_name_outlives_every_store_that_held_it() -> Result<()>
         assert!(content == expected, "after store {index}");
         assert_eq!(engine.attr(file)?.perm, caller_mode);
         assert_eq!(engine.xattr(file, OsStr::new("user.kind"))?, b"sort");
-        let aside = path.join(".holdfast/aside");
+        let aside = set.paths[usize::from(index)].join(".holdfast/aside");
         assert_eq!(std::fs::read_dir(aside)?.count(), 0, "it has no name there");
     }
     assert_eq!(differences(&engine)?, 0);

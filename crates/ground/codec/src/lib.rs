@@ -54,6 +54,6 @@ pub use frame::{
 pub use inspect::{Field, inspect, text};
 pub use object::{
     FORMAT_VERSION, Identity, OBJECT_HEADER_BYTES, OBJECT_MAGIC, Object, object_header,
-    object_kind, open_object, seal_object,
+    object_kind, open_object, seal_object, split_object,
 };
 pub use page::{PAGE_BYTES, check_page, page_sum};

@@ -107,6 +107,17 @@ pub fn open_object<'a>(
     Ok(object)
 }
 
+/// An object and what follows it, where a format has something other than padding behind it. Only
+/// the object's header is verified.
+///
+/// # Errors
+/// What is wrong with the header, or a payload that is not all there.
+pub fn split_object(bytes: &[u8]) -> Result<(&[u8], &[u8]), Corruption> {
+    let (_, payload, rest) = parts(bytes)?;
+    let length = OBJECT_HEADER_BYTES + payload.len();
+    Ok((bytes.get(..length).unwrap_or_default(), rest))
+}
+
 /// The kind of an object whose header verifies; the payload is not looked at. For a reader who
 /// does not know what a file is.
 ///
@@ -127,20 +138,25 @@ fn open_header(bytes: &[u8]) -> Result<(&RawHeader, &[u8]), Corruption> {
     Ok((raw, rest))
 }
 
-/// Verifies an object of any kind.
-pub(crate) fn open_any(bytes: &[u8]) -> Result<Object<'_>, Corruption> {
+/// Header, which verifies, payload, and what follows.
+fn parts(bytes: &[u8]) -> Result<(&RawHeader, &[u8], &[u8]), Corruption> {
     let (raw, rest) = open_header(bytes)?;
     let length = raw.payload_bytes.get();
-    let short = Corruption {
-        what: "bytes of the payload",
-        offset: 48,
-        expected: length,
-        found: rest.len() as u64,
-    };
-    let (payload, padding) = usize::try_from(length)
+    let (payload, behind) = usize::try_from(length)
         .ok()
         .and_then(|length| rest.split_at_checked(length))
-        .ok_or(short)?;
+        .ok_or(Corruption {
+            what: "bytes of the payload",
+            offset: 48,
+            expected: length,
+            found: rest.len() as u64,
+        })?;
+    Ok((raw, payload, behind))
+}
+
+/// Verifies an object of any kind.
+pub(crate) fn open_any(bytes: &[u8]) -> Result<Object<'_>, Corruption> {
+    let (raw, payload, padding) = parts(bytes)?;
     let sum = crc32c(payload);
     Corruption::unless_equal(
         "payload checksum",

@@ -54,6 +54,7 @@
 pub mod batch;
 pub mod descriptors;
 pub mod errno;
+pub mod extents;
 pub mod handle;
 pub mod net;
 pub mod page_cache;

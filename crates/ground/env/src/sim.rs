@@ -3,7 +3,7 @@
 //! What the implementation on the real machine promises holds here too, and not a bit more: at
 //! [`World::crash`] what was not synced is kept, lost, or torn at 512 bytes, each as the seed
 //! says. [`Trouble`] plans faults, [`crash`] enumerates all crashes of a workload. [`Network`] joins
-//! hosts.
+//! hosts, and [`harmed`] does harm to any connection.
 //!
 //! ```
 //! # use holdfast_env as env;
@@ -23,6 +23,7 @@ pub mod crash;
 mod file;
 mod files;
 mod handle;
+mod harm;
 mod image;
 pub mod network;
 mod trouble;
@@ -30,6 +31,7 @@ mod world;
 
 pub use files::SimFiles;
 pub use handle::{SimDir, SimDisk};
+pub use harm::{Harm, harmed};
 pub use network::Network;
 pub use trouble::{Effect, Operation, Trouble};
 pub use world::{SimClock, World};

@@ -1,5 +1,6 @@
 //! What goes wrong with a connection.
 
+use crate::tls::Distrust;
 use codec::Corruption;
 use env::errno::{Errno, ErrorKind, fault};
 
@@ -46,9 +47,27 @@ pub enum RpcError {
     /// The peer allows no further stream.
     #[error("the peer allows no more than {0} streams")]
     StreamsInUse(u16),
+    /// The peer has shown no certificate that this side accepts.
+    #[error("the certificate of the peer is not accepted: {0}")]
+    Distrusts(Distrust),
+    /// The peer does not accept the certificate of this side.
+    #[error("the peer does not accept the certificate of this machine: {0}")]
+    Distrusted(Distrust),
+    /// The peer speaks no TLS, or another.
+    #[error("the peer does not speak TLS as this machine does: {0}")]
+    Tls(String),
     /// The network, or this machine.
     #[error("the network: {0}")]
-    Net(#[from] Errno),
+    Net(Errno),
+}
+
+impl From<Errno> for RpcError {
+    fn from(errno: Errno) -> RpcError {
+        match Distrust::from_errno(errno) {
+            Some(why) => RpcError::Distrusted(why),
+            None => RpcError::Net(errno),
+        }
+    }
 }
 
 impl RpcError {

@@ -1,4 +1,4 @@
-//! Framed, checksummed streams between hosts, with flow control.
+//! Framed, checksummed streams between hosts, with flow control and mutual TLS.
 //!
 //! # Promise
 //! Messages of a stream arrive whole, as they were sent, in order and once, or the connection ends
@@ -8,7 +8,7 @@
 //! # What it rests on
 //! An [`env::Stream`] that carries bytes in order, and CRC-32C: separate sums of header, body and
 //! bulk, the header's covering sequence and side. They find accidents; against people there has to
-//! be TLS or `ssh` below. Bodies are postcard.
+//! be `ssh` below, or TLS ([`tls`], on rustls and ring). Bodies are postcard.
 //!
 //! # Invariants
 //! - frames taken behind one that did not verify = 0
@@ -24,7 +24,7 @@
 //! # How it is tested
 //! [`Session`] has no I/O: every bit of a conversation is flipped, every frame lost, doubled and
 //! moved, and sessions with planted bugs have to be found by that. Connections run over the
-//! simulated network, cut after each byte. Any bytes: a fuzz target, whose corpus `cargo test`
+//! simulated network, cut after each byte; over TLS too, where who is not trusted is sent away. Any bytes: a fuzz target, whose corpus `cargo test`
 //! replays.
 //!
 //! ```
@@ -55,6 +55,7 @@ mod error;
 mod header;
 mod hello;
 mod session;
+pub mod tls;
 
 pub use connection::{Channel, Connection};
 pub use error::RpcError;

@@ -2,6 +2,7 @@
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use ::transfer::TreePath;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -14,8 +15,19 @@ const SSH: &str = "ssh://";
 pub(super) enum Destination {
     /// A directory of this machine.
     Local(PathBuf),
-    /// A directory of another.
+    /// A directory of another, through ssh.
     Ssh(Host),
+    /// A directory of another, where `holdfast receive --listen` runs.
+    Listening(Listening),
+}
+
+/// Another machine that listens, and a directory below the one that it receives into.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Listening {
+    /// Its name or address.
+    pub(super) host: String,
+    /// Where below its root.
+    pub(super) below: TreePath,
 }
 
 /// Another machine, as `ssh` names it, and a directory there.
@@ -48,16 +60,41 @@ impl Destination {
         }
         let first = bytes.split(|byte| *byte == b'/').next().unwrap_or_default();
         if first.contains(&b':') {
-            let shown = text.to_string_lossy();
-            return Err(Failure::refuse(
-                Exit::Usage,
-                format!("{shown} looks like another machine, and HOST:DST is not there yet"),
-                format!(
-                    "through ssh: `holdfast send SRC ssh://HOST/DST`\na directory here: ./{shown}"
-                ),
-            ));
+            let listening = Listening::parse(bytes).ok_or_else(|| {
+                let shown = text.to_string_lossy();
+                Failure::refuse(
+                    Exit::Usage,
+                    format!("{shown} is no place on another machine"),
+                    format!(
+                        "the form is HOST:DIR, where DIR is below the directory that HOST receives \
+                         into\na directory here: ./{shown}"
+                    ),
+                )
+            })?;
+            return Ok(Destination::Listening(listening));
         }
         Ok(Destination::Local(PathBuf::from(text)))
+    }
+}
+
+impl Listening {
+    /// `HOST:DIR` or `[ADDRESS]:DIR`; DIR may be empty, and slashes around it mean nothing.
+    fn parse(text: &[u8]) -> Option<Listening> {
+        let end = match text.first()? {
+            b'[' => text.iter().position(|byte| *byte == b']')? + 1,
+            _ => text.iter().position(|byte| *byte == b':')?,
+        };
+        let (host, rest) = text.split_at_checked(end)?;
+        let rest = rest.strip_prefix(b":")?;
+        let host = std::str::from_utf8(host).ok()?;
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let names = rest.split(|byte| *byte == b'/');
+        let named = names.filter(|name| !name.is_empty() && *name != b".");
+        let below = named.fold(TreePath::root(), |path, name| path.join(name));
+        (!host.is_empty() && below.is_allowed()).then(|| Listening {
+            host: host.to_owned(),
+            below,
+        })
     }
 }
 
@@ -133,6 +170,13 @@ mod tests {
                 path: PathBuf::from(path),
             })
         };
+        let listening = |host: &str, names: &[&str]| {
+            let join = |path: TreePath, name: &&str| path.join(name.as_bytes());
+            Destination::Listening(Listening {
+                host: host.to_owned(),
+                below: names.iter().fold(TreePath::root(), join),
+            })
+        };
         for (text, wanted) in [
             ("dir", Destination::Local("dir".into())),
             ("./a:b", Destination::Local("./a:b".into())),
@@ -141,6 +185,10 @@ mod tests {
             ("ssh://me@h:22/d/e f", ssh("me@h", Some(22), "/d/e f")),
             ("ssh://[::1]/d", ssh("[::1]", None, "/d")),
             ("ssh://[::1]:2222/d", ssh("[::1]", Some(2222), "/d")),
+            ("h:d", listening("h", &["d"])),
+            ("h:", listening("h", &[])),
+            ("10.0.0.7:/d//e/.", listening("10.0.0.7", &["d", "e"])),
+            ("[fe80::1]:d:e", listening("fe80::1", &["d:e"])),
         ] {
             assert_eq!(Destination::parse(OsStr::new(text)), Ok(wanted), "{text}");
         }
@@ -150,7 +198,10 @@ mod tests {
             "ssh://h:x/d",
             "ssh://-oX=y/d",
             "ssh://a b/d",
-            "h:d",
+            ":d",
+            "h:../d",
+            "[::1",
+            "[::1]d:",
         ] {
             assert!(Destination::parse(OsStr::new(bad)).is_err(), "{bad}");
         }

@@ -10,6 +10,7 @@ use env::real::{RealClock, RealNet, connected_child};
 use rpc::{Connection, Limits, Role, RpcError};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Starts the receiver on the other machine and sends to it.
@@ -33,7 +34,8 @@ pub(super) fn send(
     }
     let bare = host.name.trim_start_matches('[').trim_end_matches(']');
     command.args([OsStr::new("--"), OsStr::new(bare)]);
-    command.arg(remote(&args.remote_holdfast, host));
+    let sign = args.remote_sign.as_deref();
+    command.arg(remote(&args.remote_holdfast, sign, host));
     command.stdin(Stdio::from(end)).stdout(Stdio::from(second));
     let mut child = command.spawn().map_err(|error| {
         Failure::refuse(
@@ -60,9 +62,15 @@ pub(super) fn send(
 }
 
 /// What the other machine's shell gets.
-fn remote(holdfast: &str, host: &Host) -> OsString {
+fn remote(holdfast: &str, sign: Option<&Path>, host: &Host) -> OsString {
     let mut line = Vec::from(holdfast.as_bytes());
-    line.extend_from_slice(b" receive --stdio -- ");
+    line.extend_from_slice(b" receive --stdio ");
+    if let Some(dir) = sign {
+        line.extend_from_slice(b"--sign ");
+        line.extend_from_slice(&quoted(dir.as_os_str().as_bytes()));
+        line.push(b' ');
+    }
+    line.extend_from_slice(b"-- ");
     line.extend_from_slice(&quoted(host.path.as_os_str().as_bytes()));
     OsString::from_vec(line)
 }
@@ -106,8 +114,12 @@ mod tests {
             path: "/a b/$(c)'d'".into(),
         };
         assert_eq!(
-            remote("holdfast", &host),
+            remote("holdfast", None, &host),
             "holdfast receive --stdio -- '/a b/$(c)'\\''d'\\'''"
+        );
+        assert_eq!(
+            remote("holdfast", Some(Path::new("/k k")), &host),
+            "holdfast receive --stdio --sign '/k k' -- '/a b/$(c)'\\''d'\\'''"
         );
     }
 }

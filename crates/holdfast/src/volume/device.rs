@@ -15,28 +15,6 @@ use std::sync::Arc;
 /// headers all write there.
 const LOOK_BYTES: u64 = 1 << 20;
 
-/// Bytes with a unit: `65536`, `64K`, `10G`.
-///
-/// # Errors
-/// What is wrong with the text.
-pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let number: u64 = digits
-        .parse()
-        .map_err(|_| "want a number, such as 64K or 10G".to_owned())?;
-    let unit = match text.get(digits.len()..).unwrap_or_default() {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        "T" => 40,
-        _ => return Err("the units are K, M, G and T, each 1024 of the one before".to_owned()),
-    };
-    number
-        .checked_mul(1 << unit)
-        .ok_or_else(|| "more bytes than there can be".to_owned())
-}
-
 /// Files that were made; removed again unless they are kept.
 #[derive(Default)]
 pub(super) struct Made(Vec<PathBuf>);
@@ -249,18 +227,4 @@ pub(super) fn unusable(path: &Path, errno: Errno) -> Failure {
         ),
     };
     Failure::refuse(exit, what, next)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_are_read_with_units_and_nothing_else() {
-        assert_eq!(parse_bytes("64K"), Ok(65536));
-        assert_eq!(parse_bytes("7"), Ok(7));
-        for wrong in ["", "K", "1k", "1KB", "-1", "1.5G", "99999999999T"] {
-            assert!(parse_bytes(wrong).is_err(), "{wrong}");
-        }
-    }
 }

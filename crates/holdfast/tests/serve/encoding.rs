@@ -177,7 +177,7 @@ fn figures_fit(status: &Status) {
     assert_eq!(sum(|of| of.freed_bytes), encoding.freed_bytes);
     assert_eq!(sum(|of| of.parity_bytes), encoding.parity_bytes);
     assert_eq!(sum(|of| of.metadata_bytes), encoding.metadata_bytes);
-    assert_eq!(encoding.metadata_bytes, 3 * 8192 * encoding.stripes);
+    assert_eq!(encoding.metadata_bytes, 3 * 4096 * encoding.stripes);
     let loads = of_stores().map(|of| of.load_share.expect("a round has ended"));
     let load = encoding.load_share.expect("a round has ended");
     assert!((loads.sum::<f64>() - load).abs() < 1e-9);

@@ -30,6 +30,11 @@ impl TreePath {
         TreePath::default()
     }
 
+    /// A path as it is written, which may be none that is allowed.
+    pub(crate) fn from_bytes(bytes: Vec<u8>) -> TreePath {
+        TreePath(bytes)
+    }
+
     /// The path of `name` in this directory.
     #[must_use]
     pub fn join(&self, name: &[u8]) -> TreePath {

@@ -19,6 +19,9 @@ pub enum TransferError {
         /// How it ended.
         errno: Errno,
     },
+    /// The receiver's manifest cannot be kept here.
+    #[error("the manifest cannot be written: {}", words(*.0))]
+    Manifest(Errno),
     /// The receiver cannot go on.
     #[error("{what}")]
     Failed {
@@ -48,7 +51,9 @@ impl TransferError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             TransferError::Rpc(error) => error.kind(),
-            TransferError::Io { errno, .. } => fault(*errno).into(),
+            TransferError::Io { errno, .. } | TransferError::Manifest(errno) => {
+                fault(*errno).into()
+            }
             TransferError::Failed { kind, .. } => match kind {
                 FailureKind::Full => ErrorKind::NoSpace,
                 FailureKind::Medium => ErrorKind::Fatal,

@@ -15,11 +15,14 @@ pub enum Level {
     Cache,
     /// The device returned them: the kernel had none of the file's pages in memory.
     Device,
+    /// They did so after more newer data had been written to it than its write cache is stated to
+    /// hold.
+    Medium,
 }
 
 impl Level {
     /// All, from the weakest.
-    pub const ALL: [Level; 3] = [Level::Wire, Level::Cache, Level::Device];
+    pub const ALL: [Level; 4] = [Level::Wire, Level::Cache, Level::Device, Level::Medium];
 
     /// Its name on the command line and in reports.
     pub fn name(self) -> &'static str {
@@ -27,7 +30,14 @@ impl Level {
             Level::Wire => "wire",
             Level::Cache => "cache",
             Level::Device => "device",
+            Level::Medium => "medium",
         }
+    }
+
+    /// What is proved of a file before it gets its name: what `medium` needs beyond `device` comes
+    /// later.
+    pub(crate) fn before_place(self) -> Level {
+        self.min(Level::Device)
     }
 
     /// What is claimed, in one sentence.
@@ -41,6 +51,9 @@ impl Level {
             }
             Level::Device => {
                 "the device returned the right bytes after they were synced and dropped from the page cache"
+            }
+            Level::Medium => {
+                "the device returned the right bytes after more newer data was written to it than its write cache was stated to hold"
             }
         }
     }
@@ -57,20 +70,11 @@ impl FromStr for Level {
 
     fn from_str(text: &str) -> Result<Level, UnknownLevel> {
         let found = Level::ALL.into_iter().find(|level| level.name() == text);
-        found.ok_or(match text {
-            "medium" => UnknownLevel::Medium,
-            _ => UnknownLevel::Other,
-        })
+        found.ok_or(UnknownLevel)
     }
 }
 
-/// A level that cannot be asked for.
+/// A level that there is not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum UnknownLevel {
-    /// It is planned.
-    #[error("level medium is not there yet; device is the highest")]
-    Medium,
-    /// It is none.
-    #[error("the levels are wire, cache and device")]
-    Other,
-}
+#[error("the levels are wire, cache, device and medium")]
+pub struct UnknownLevel;

@@ -45,12 +45,16 @@
 mod content;
 mod entry;
 mod error;
+pub mod filter;
 mod level;
 mod local;
+pub mod manifest;
 mod message;
 mod receiver;
 mod report;
+mod root_sum;
 mod sender;
+pub mod verify;
 mod walk;
 
 pub use entry::{Attributes, Entry, Meta, STAGING, Source, Time, TreePath, What};
@@ -58,6 +62,7 @@ pub use error::TransferError;
 pub use level::{Level, UnknownLevel};
 pub use local::local;
 pub use message::{FailureKind, Problem, ToReceiver, ToSender};
-pub use receiver::{AfterSync, NOTE_VERSION, Note, Settings, receive};
+pub use receiver::{AfterSync, Destination, NOTE_VERSION, Note, Settings, receive};
 pub use report::{Progress, Report};
+pub use root_sum::RootSum;
 pub use sender::{BATCH_BYTES, BATCH_ENTRIES, Options, send};

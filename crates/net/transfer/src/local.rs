@@ -1,7 +1,7 @@
 //! From one place of this machine to another: both sides in one process.
 
 use crate::error::TransferError;
-use crate::receiver::{Settings, receive};
+use crate::receiver::{Destination, Settings, receive};
 use crate::report::{Progress, Report};
 use crate::sender::{Options, send};
 use env::Clock;
@@ -30,7 +30,7 @@ pub fn local(
         let server = Connection::start(there, &RealNet, Role::Server, limits)?;
         let client = Connection::start(here, &RealNet, Role::Client, limits)?;
         let receiver = scope.spawn(move || {
-            let received = receive(destination, &server, &RealClock, settings);
+            let received = receive(Destination::At(destination), &server, &RealClock, settings);
             // The sender may have ended already.
             let _ended = server.close(RealClock.now().after(FAREWELL));
             received

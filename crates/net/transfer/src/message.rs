@@ -5,7 +5,7 @@ use crate::level::Level;
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages; both sides have to speak the same.
-pub(crate) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 2;
 
 /// Bytes that one checksum covers.
 pub(crate) const PAGE_BYTES: usize = codec::PAGE_BYTES;
@@ -34,6 +34,14 @@ pub enum ToReceiver {
         version: u16,
         /// What is to be proved.
         level: Level,
+        /// Where below the receiver's directory the tree is to go; the root where the receiver
+        /// was given the destination itself.
+        below: TreePath,
+        /// Whether a manifest is wanted at the end.
+        manifest: bool,
+        /// Bytes that the write cache of the destination's device holds: for level `medium`, and
+        /// for no other.
+        write_cache: Option<u64>,
     },
     /// Entries, in order; each gets a number, from `first`.
     Offer {
@@ -85,6 +93,11 @@ pub enum ToReceiver {
     Batch {
         /// From 0.
         number: u64,
+    },
+    /// All batches have been acknowledged: what waits for its proof gets it now, or later.
+    Close {
+        /// Whether to write until it can get it now.
+        settle: bool,
     },
     /// Bulk bytes that were asked for again.
     Patch {
@@ -139,6 +152,9 @@ pub struct Placed {
     pub others: u64,
     /// Pages that were read back different and sent again.
     pub pages_resent: u64,
+    /// Files that were proved at level `medium` after they had got into place, in this transfer or
+    /// an earlier one.
+    pub settled: u64,
     /// At most `PROBLEMS_MAX`.
     pub problems: Vec<Problem>,
     /// How many there were beyond these.
@@ -181,6 +197,17 @@ pub enum ToSender {
         /// What became of it.
         placed: Placed,
     },
+    /// Nothing waits any more that could be proved now.
+    Closed {
+        /// What became of what waited.
+        placed: Placed,
+        /// Files that were proved at level `device` and wait for more.
+        pending: u64,
+        /// How many bytes of a manifest follow.
+        manifest_bytes: u64,
+    },
+    /// Bulk bytes of the manifest, in order.
+    Manifest,
     /// The receiver cannot go on.
     Failed {
         /// What kind of failure.

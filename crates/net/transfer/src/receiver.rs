@@ -4,15 +4,18 @@ use crate::content::{is_large, is_zero, read_range, sums_of, write_range};
 use crate::entry::{Entry, Source, TreePath, What};
 use crate::error::TransferError;
 use crate::level::Level;
+use crate::manifest::Signer;
 use crate::message::{
     BATCHES_AHEAD, FailureKind, Index, OFFER_ENTRIES, OFFERS_AHEAD, PAGE_BYTES, RANGE_BYTES,
     ToReceiver, ToSender, VERSION, Want,
 };
+use crate::root_sum::{RootSum, Summing};
+use crate::verify::Reader;
 use crate::walk::{source_of, words};
 use env::Clock;
 use env::errno::{Errno, Fault, fault};
 use rpc::{Channel, Connection};
-use rustix::fs::{FileType, Mode, OFlags, fstat, fsync, ftruncate, mkdir, open};
+use rustix::fs::{FileType, fstat, fsync, ftruncate};
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -23,17 +26,21 @@ use std::time::Duration;
 
 mod batch;
 mod carry;
+mod place;
 mod proof;
 mod root;
 mod staging;
+mod waiting;
 
 pub use batch::AfterSync;
 pub use staging::{NOTE_VERSION, Note};
 
 use batch::{Action, Patch, Worker, Written};
-use proof::{Prover, Range, drop_cache, probe};
-use root::Root;
+pub(crate) use proof::drop_cache;
+use proof::{Prover, Range, probe};
+pub(crate) use root::Root;
 use staging::{Notes, Staged, Staging};
+use waiting::Evidence;
 
 /// Parts of a file are proved in multiples of this many bytes, so that no page, and no large folio
 /// of the page cache, is proved and written at the same time.
@@ -56,6 +63,8 @@ const FAILED: u32 = 1;
 pub struct Settings {
     /// How long the sender may be silent.
     pub patience: Duration,
+    /// Who signs manifests; without one they are not signed.
+    pub signer: Option<Arc<Signer>>,
     /// For tests: called with each file that was synced, before it is read back.
     pub after_sync: Option<Arc<AfterSync>>,
 }
@@ -64,25 +73,35 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             patience: Duration::from_secs(600),
+            signer: None,
             after_sync: None,
         }
     }
 }
 
-/// Receives one tree into the directory `root`, which is made where it is missing, and returns
-/// when the sender has ended.
+/// Where a tree is received.
+#[derive(Clone, Copy, Debug)]
+pub enum Destination<'a> {
+    /// Into this directory, which is made where it is missing.
+    At(&'a Path),
+    /// Into the one that the sender names, below this one: no sender gets out of it. Its last name
+    /// is made where it is missing.
+    Below(&'a Path),
+}
+
+/// Receives one tree, and returns when the sender has ended.
 ///
 /// # Errors
 /// The destination cannot be used, or fails, or the sender or the connection is lost. What is in
 /// place is whole; the next transfer goes on where this one ended.
 pub fn receive(
-    root: &Path,
+    destination: Destination<'_>,
     connection: &Connection,
     clock: &dyn Clock,
     settings: &Settings,
 ) -> Result<(), TransferError> {
     let channel = connection.accept(clock.now().after(settings.patience))?;
-    let outcome = begin(root, &channel, clock, settings);
+    let outcome = begin(destination, &channel, clock, settings);
     if let Err(error) = &outcome {
         let (kind, what) = error.to_failure();
         let failed = rpc::encode(&ToSender::Failed { kind, what })?;
@@ -94,7 +113,7 @@ pub fn receive(
 }
 
 fn begin(
-    path: &Path,
+    destination: Destination<'_>,
     channel: &Channel,
     clock: &dyn Clock,
     settings: &Settings,
@@ -102,18 +121,41 @@ fn begin(
     let deadline = clock.now().after(settings.patience);
     let first = channel.receive(deadline)?;
     let first = first.ok_or(TransferError::Violation("an early end"))?;
-    let ToReceiver::Begin { version, level } = rpc::decode(&first.body)? else {
+    let other = |version: &dyn std::fmt::Display| {
+        let what = format!("the receiver speaks version {VERSION}, the sender {version}");
+        TransferError::failed(FailureKind::Version, what)
+    };
+    // Another version may have other fields.
+    let first = rpc::decode(&first.body).map_err(|_| other(&"another"))?;
+    let ToReceiver::Begin {
+        version,
+        level,
+        below,
+        manifest,
+        write_cache,
+    } = first
+    else {
         return Err(TransferError::Violation("another first message"));
     };
     if version != VERSION {
-        let what = format!("the receiver speaks version {VERSION}, the sender {version}");
-        return Err(TransferError::failed(FailureKind::Version, what));
+        return Err(other(&version));
     }
-    let root = open_root(path)?;
+    if (level == Level::Medium) != write_cache.is_some() {
+        let what = "level medium needs the size of the device's write cache, which only a person \
+                    can know";
+        return Err(TransferError::failed(FailureKind::Level, what));
+    }
+    let root = place::open(destination, &below)?;
     let (staging, notes) = Staging::open(&root)?;
     let root = Arc::new(root);
     probe(&staging, level)?;
     say(channel, clock, settings, &ToSender::Ready)?;
+    let sums_wanted = manifest || level == Level::Medium;
+    let words = manifest.then(|| notes_of(level, write_cache));
+    let evidence = Evidence::begin(&root, &staging, write_cache, words.as_deref());
+    let evidence = evidence.map_err(unwritten)?;
+    // What `medium` needs beyond `device` comes once a file is in place.
+    let level = level.before_place();
     let done = AtomicU64::new(0);
     let left = std::thread::scope(|scope| {
         // Its length is bounded where batches come in.
@@ -131,11 +173,15 @@ fn begin(
             open: HashMap::new(),
             done: &done,
             level,
+            evidence,
+            signer: settings.signer.clone(),
         };
         let working = scope.spawn(move || {
             let mut all = batches.into_iter();
-            let worked: Result<(), TransferError> =
-                all.try_for_each(|(number, actions)| worker.run(number, actions));
+            let worked: Result<(), TransferError> = all.try_for_each(|job| match job {
+                Job::Batch(number, actions) => worker.run(number, actions),
+                Job::Close { settle } => worker.close(settle),
+            });
             if let Err(TransferError::Failed { kind, what }) = &worked {
                 // The sender may wait for this batch, and the other thread for the sender.
                 let (kind, what) = (*kind, what.clone());
@@ -150,6 +196,8 @@ fn begin(
             staging: &staging,
             root: Root::new(root.clone()),
             level,
+            sums_wanted,
+            closed: false,
             notes,
             entries: BTreeMap::new(),
             next_offered: 0,
@@ -180,28 +228,6 @@ fn begin(
     Ok(())
 }
 
-fn open_root(path: &Path) -> Result<OwnedFd, TransferError> {
-    let refuse = |errno: Errno| {
-        let what = match errno {
-            Errno::NOTDIR => format!("{} is not a directory", path.display()),
-            errno => format!("{}: {}", path.display(), words(errno)),
-        };
-        TransferError::failed(FailureKind::Destination, what)
-    };
-    match mkdir(path, Mode::from_raw_mode(0o755)) {
-        Ok(()) => {
-            let parent = path.parent().filter(|path| !path.as_os_str().is_empty());
-            let parent = parent.unwrap_or(Path::new("."));
-            let parent = open(parent, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-            parent.and_then(fsync).map_err(refuse)?;
-        }
-        Err(Errno::EXIST) => {}
-        Err(errno) => return Err(refuse(errno)),
-    }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    open(path, flags, Mode::empty()).map_err(refuse)
-}
-
 fn say(
     channel: &Channel,
     clock: &dyn Clock,
@@ -210,6 +236,23 @@ fn say(
 ) -> Result<(), TransferError> {
     let deadline = clock.now().after(settings.patience);
     Ok(channel.send(&rpc::encode(message)?, &[], deadline)?)
+}
+
+/// What the worker does, in order.
+enum Job {
+    Batch(u64, Vec<Action>),
+    Close { settle: bool },
+}
+
+/// What a manifest says of itself.
+fn notes_of(level: Level, write_cache: Option<u64>) -> Vec<String> {
+    let mut notes = vec![format!("level {level}: {}", level.claim())];
+    if let Some(bytes) = write_cache {
+        notes.push(format!("the write cache was stated to hold {bytes} bytes"));
+    }
+    let software = env!("CARGO_PKG_VERSION");
+    notes.push(format!("made by holdfast {software}"));
+    notes
 }
 
 /// The file that is being written.
@@ -222,6 +265,8 @@ struct Current {
     at: u64,
     /// What was written and is in no batch yet.
     ranges: Vec<Range>,
+    /// The sum of what was written; none where nobody asks for it.
+    summing: Option<Summing>,
 }
 
 /// The file that is being compared.
@@ -231,6 +276,7 @@ struct Comparing {
     same: bool,
     at: u64,
     bytes: u64,
+    summing: Summing,
 }
 
 struct Main<'a> {
@@ -240,16 +286,20 @@ struct Main<'a> {
     staging: &'a Staging,
     root: Root,
     level: Level,
+    /// Whether the sum of each file's content is asked for.
+    sums_wanted: bool,
+    /// Whether the sender has said that nothing follows.
+    closed: bool,
     notes: Notes,
     entries: BTreeMap<Index, (Entry, Want)>,
     next_offered: Index,
     next_ended: Index,
     current: Option<Current>,
     comparing: Option<Comparing>,
-    kept: HashMap<Index, (OwnedFd, u64)>,
+    kept: HashMap<Index, (OwnedFd, u64, RootSum)>,
     actions: Vec<Action>,
     ranges: usize,
-    batches: Sender<(u64, Vec<Action>)>,
+    batches: Sender<Job>,
     patches: SyncSender<Patch>,
     batch: u64,
     /// How many batches the worker is done with.
@@ -294,6 +344,7 @@ impl Main<'_> {
             ToReceiver::Restart { index, entry } => self.restart(index, entry),
             ToReceiver::End { index, failed } => self.end(index, failed.is_some()),
             ToReceiver::Batch { number } => self.close_batch(number),
+            ToReceiver::Close { settle } => self.close(settle),
             ToReceiver::Patch {
                 index,
                 offset,
@@ -314,6 +365,16 @@ impl Main<'_> {
         }
     }
 
+    fn close(&mut self, settle: bool) -> Result<(), TransferError> {
+        let open = !self.entries.is_empty() || !self.actions.is_empty();
+        if open || self.closed || self.done.load(Ordering::Acquire) < self.batch {
+            return Err(TransferError::Violation("an end before the last batch"));
+        }
+        self.closed = true;
+        let sent = self.batches.send(Job::Close { settle });
+        sent.map_err(|_| TransferError::Violation("the worker has ended"))
+    }
+
     fn patch(&self, patch: Patch) -> Result<(), TransferError> {
         let sent = self.patches.try_send(patch);
         sent.map_err(|_| TransferError::Violation("pages that nobody asked for"))
@@ -322,7 +383,7 @@ impl Main<'_> {
     fn offered(&mut self, first: Index, entries: Vec<Entry>) -> Result<(), TransferError> {
         let most =
             entries.len() > OFFER_ENTRIES || self.entries.len() + entries.len() > ENTRIES_MAX;
-        if first != self.next_offered || entries.is_empty() || most {
+        if first != self.next_offered || entries.is_empty() || most || self.closed {
             return Err(TransferError::Violation(
                 "an offer out of order, or too long",
             ));
@@ -413,6 +474,9 @@ impl Main<'_> {
         write_range(&current.staged.file, offset, bytes, large).map_err(unwritten)?;
         current.at = end;
         let bytes = bytes.len();
+        if let Some(summing) = &mut current.summing {
+            summing.add(offset, bytes, &sums);
+        }
         current.ranges.push(Range {
             offset,
             bytes,
@@ -444,8 +508,19 @@ impl Main<'_> {
                 (self.staging.create().map_err(unwritten)?, 0)
             }
         };
+        let summing = match (self.sums_wanted, at) {
+            (false, _) => None,
+            (true, 0) => Some(Summing::new()),
+            // What an earlier transfer has proved is read once more.
+            (true, proved_bytes) => {
+                drop_cache(&staged.file, (0, 0)).map_err(unwritten)?;
+                let mut reader = Reader::new(self.root.opened());
+                Some(reader.sum(&staged.file, proved_bytes).map_err(unwritten)?)
+            }
+        };
         self.current = Some(Current {
             index,
+            summing,
             staged: Arc::new(staged),
             path,
             source,
@@ -471,6 +546,7 @@ impl Main<'_> {
         if !fits || comparing.index != index || offset < comparing.at {
             return Err(TransferError::Violation("a comparison out of order"));
         }
+        comparing.summing.add(offset, length, sums);
         if comparing.same {
             let mut buffer = vec![0; length];
             let gap = is_zero(&comparing.file, comparing.at, offset);
@@ -499,8 +575,8 @@ impl Main<'_> {
         // program has it mapped, it is not proved: the content is wanted anew.
         fsync(&file).map_err(unwritten)?;
         let same = match self.level {
-            Level::Device => drop_cache(&file, (0, 0)) == Ok(0),
-            _ => true,
+            Level::Device | Level::Medium => drop_cache(&file, (0, 0)) == Ok(0),
+            Level::Wire | Level::Cache => true,
         };
         self.comparing = Some(Comparing {
             index,
@@ -508,6 +584,7 @@ impl Main<'_> {
             same,
             at: 0,
             bytes: source.bytes,
+            summing: Summing::new(),
         });
         Ok(())
     }
@@ -519,7 +596,9 @@ impl Main<'_> {
                 let rest = is_zero(&comparing.file, comparing.at, comparing.bytes);
                 let same = comparing.same && rest == Ok(true);
                 if same {
-                    self.kept.insert(index, (comparing.file, comparing.bytes));
+                    let sum = comparing.summing.finish();
+                    self.kept
+                        .insert(index, (comparing.file, comparing.bytes, sum));
                 }
                 same
             }
@@ -578,11 +657,17 @@ impl Main<'_> {
                     index,
                     staged: current.staged,
                     source: current.source,
+                    sum: current.summing.map(Summing::finish),
                     ranges: current.ranges,
                 };
                 Action::Place(file, entry)
             }
-            (None, Some((file, bytes))) => Action::Keep { file, entry, bytes },
+            (None, Some((file, bytes, sum))) => Action::Keep {
+                file,
+                entry,
+                bytes,
+                sum,
+            },
             (None, None) => Action::Other(entry),
         };
         self.actions.push(action);
@@ -611,6 +696,7 @@ impl Main<'_> {
                 index: current.index,
                 staged: current.staged.clone(),
                 source: current.source,
+                sum: None,
                 ranges,
             };
             let path = current.path.clone();
@@ -619,7 +705,7 @@ impl Main<'_> {
         }
         self.ranges = self.current.as_ref().map_or(0, |c| c.ranges.len());
         let actions = std::mem::take(&mut self.actions);
-        let sent = self.batches.send((number, actions));
+        let sent = self.batches.send(Job::Batch(number, actions));
         // The worker's own error says more.
         sent.map_err(|_| TransferError::Violation("the worker has ended"))
     }

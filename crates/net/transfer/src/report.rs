@@ -10,7 +10,7 @@ pub(crate) const PROBLEMS_MAX: usize = 10_000;
 /// What a sender knows at the end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Report {
-    /// What was proved of each file in place.
+    /// What was asked for.
     pub level: Level,
     /// Files in place, proved.
     pub files: u64,
@@ -26,6 +26,10 @@ pub struct Report {
     pub bytes_resumed: u64,
     /// Pages that were read back different and sent again.
     pub pages_resent: u64,
+    /// Files that were proved at level `medium`, of this transfer or an earlier one.
+    pub settled: u64,
+    /// Files that were proved at level `device`, and wait for `medium` until more was written.
+    pub pending: u64,
     /// What is not as it should be.
     pub problems: Vec<Problem>,
     /// How many there were beyond these.
@@ -43,6 +47,8 @@ impl Report {
             bytes_sent: 0,
             bytes_resumed: 0,
             pages_resent: 0,
+            settled: 0,
+            pending: 0,
             problems: Vec::new(),
             problems_more: 0,
         }
@@ -62,9 +68,18 @@ impl Report {
         self.bytes += placed.bytes;
         self.others += placed.others;
         self.pages_resent += placed.pages_resent;
+        self.settled += placed.settled;
         self.problems_more += placed.problems_more;
         for problem in placed.problems {
             self.problem(problem);
+        }
+    }
+
+    /// What was proved of every file in place by now.
+    pub fn proved(&self) -> Level {
+        match self.pending {
+            0 => self.level,
+            _ => self.level.before_place(),
         }
     }
 

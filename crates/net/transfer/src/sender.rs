@@ -3,7 +3,9 @@
 use crate::content::{is_large, next_data, range_length, read_range, sums_of};
 use crate::entry::{Entry, Source, TreePath, What};
 use crate::error::TransferError;
+use crate::filter::Filter;
 use crate::level::Level;
+use crate::manifest::LINE_BYTES_MAX;
 use crate::message::{
     BATCHES_AHEAD, Index, OFFER_ENTRIES, OFFERS_AHEAD, PAGE_BYTES, Problem, RANGE_BYTES,
     ToReceiver, ToSender, VERSION, Want,
@@ -15,8 +17,12 @@ use env::errno::Errno;
 use rpc::{Channel, Connection};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+mod incoming;
+
+use incoming::Incoming;
 
 /// Bytes after which a batch is closed.
 pub const BATCH_BYTES: u64 = 32 << 20;
@@ -27,14 +33,31 @@ pub const BATCH_ENTRIES: usize = 1000;
 /// How often a file that changes while it is read is read again.
 const ATTEMPTS: usize = 3;
 
+/// Lines of a manifest besides those of the files that were sent: what earlier transfers have left
+/// to wait, and what is said of the whole.
+const LINES_MORE: u64 = 300_000;
+
 /// Bytes of an offer's entries, roughly.
 const OFFER_BYTES: usize = 64 << 10;
 
 /// What a sender is asked to do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// What is to be proved.
     pub level: Level,
+    /// Where to, below the directory of a receiver that takes trees for several places; the root
+    /// for one that was given its destination.
+    pub below: TreePath,
+    /// Bytes that the write cache of the destination's device holds: nobody but the user can know.
+    /// Level `medium` needs it.
+    pub write_cache: Option<u64>,
+    /// For level `medium`: write as much as the write cache holds at the end, so that the last
+    /// files need not wait for another transfer.
+    pub settle: bool,
+    /// What of the source is left out; what is there already at the destination stays.
+    pub filter: Filter,
+    /// The file that gets the receiver's manifest.
+    pub manifest: Option<PathBuf>,
     /// How long the receiver may be silent: it syncs and reads whole batches.
     pub patience: Duration,
 }
@@ -43,6 +66,11 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             level: Level::Device,
+            below: TreePath::root(),
+            write_cache: None,
+            settle: false,
+            filter: Filter::default(),
+            manifest: None,
             patience: Duration::from_secs(600),
         }
     }
@@ -61,10 +89,16 @@ pub fn send(
     options: &Options,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, TransferError> {
-    let walk = Walk::new(source)?;
+    let walk = Walk::new(source, options.filter.clone())?;
+    // That it cannot be written is better known before than after.
+    let incoming = options.manifest.as_deref().map(Incoming::begin);
+    let incoming = incoming.transpose()?;
     let begin = ToReceiver::Begin {
         version: VERSION,
         level: options.level,
+        below: options.below.clone(),
+        manifest: options.manifest.is_some(),
+        write_cache: options.write_cache,
     };
     let deadline = clock.now().after(options.patience);
     let channel = connection.open(&rpc::encode(&begin)?, &[], deadline)?;
@@ -83,6 +117,7 @@ pub fn send(
         acknowledged: 0,
         ready: false,
         report: Report::new(options.level),
+        incoming,
         buffer: vec![0; RANGE_BYTES],
     };
     sender.run()
@@ -124,6 +159,7 @@ struct Sender<'a> {
     acknowledged: u64,
     ready: bool,
     report: Report,
+    incoming: Option<Incoming>,
     buffer: Vec<u8>,
 }
 
@@ -161,8 +197,47 @@ impl Sender<'_> {
         while self.acknowledged < self.batch.number {
             self.hear()?;
         }
+        self.close()?;
         self.channel.finish()?;
         Ok(self.report)
+    }
+
+    /// Has the receiver prove what waits, and takes its manifest.
+    fn close(&mut self) -> Result<(), TransferError> {
+        if self.options.level < Level::Medium && self.options.manifest.is_none() {
+            return Ok(());
+        }
+        let settle = self.options.settle;
+        self.say(&ToReceiver::Close { settle }, &[])?;
+        let manifest_bytes = loop {
+            match self.hear_one()?.0 {
+                ToSender::Closed {
+                    placed,
+                    pending,
+                    manifest_bytes,
+                } => {
+                    self.report.add(placed);
+                    self.report.pending = pending;
+                    break manifest_bytes;
+                }
+                other => self.heard(other)?,
+            }
+        };
+        let Some(mut incoming) = self.incoming.take() else {
+            return Ok(());
+        };
+        // A line for each file, and for those that waited since earlier transfers.
+        let lines = self.next.saturating_add(LINES_MORE);
+        if manifest_bytes > lines.saturating_mul(LINE_BYTES_MAX as u64) {
+            return Err(TransferError::Violation("a manifest that is too long"));
+        }
+        while incoming.bytes() < manifest_bytes {
+            match self.hear_one()? {
+                (ToSender::Manifest, bulk) => incoming.take(&bulk, manifest_bytes)?,
+                (other, _) => self.heard(other)?,
+            }
+        }
+        incoming.finish()
     }
 
     /// Offers what the walk comes to next.
@@ -475,11 +550,16 @@ impl Sender<'_> {
     }
 
     fn hear(&mut self) -> Result<(), TransferError> {
+        let (message, _) = self.hear_one()?;
+        self.heard(message)
+    }
+
+    /// The next message, with its bulk bytes.
+    fn hear_one(&mut self) -> Result<(ToSender, Vec<u8>), TransferError> {
         let deadline = self.clock.now().after(self.options.patience);
-        match self.channel.receive(deadline)? {
-            Some(message) => self.heard(rpc::decode(&message.body)?),
-            None => Err(TransferError::Violation("an early end")),
-        }
+        let message = self.channel.receive(deadline)?;
+        let message = message.ok_or(TransferError::Violation("an early end"))?;
+        Ok((rpc::decode(&message.body)?, message.bulk))
     }
 
     fn heard(&mut self, message: ToSender) -> Result<(), TransferError> {
@@ -508,6 +588,9 @@ impl Sender<'_> {
                 self.flight.retain(|_, sent| ended(sent));
                 self.report.add(placed);
                 self.show();
+            }
+            ToSender::Closed { .. } | ToSender::Manifest => {
+                return Err(TransferError::Violation("an end that nobody asked for"));
             }
             ToSender::Failed { kind, what } => return Err(TransferError::Failed { kind, what }),
         }

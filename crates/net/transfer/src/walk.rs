@@ -4,6 +4,7 @@ use crate::entry::{
     ATTRIBUTES_MAX, DEPTH_MAX, Entry, Meta, PATH_MAX, STAGING, Source, Time, TreePath, What,
 };
 use crate::error::TransferError;
+use crate::filter::Filter;
 use env::errno::Errno;
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, open, openat, readlinkat, statat,
@@ -76,16 +77,19 @@ pub(crate) struct Walk {
     links: HashMap<(u64, u64), (TreePath, u64)>,
     /// The only step, where the source is no directory.
     only: Option<Step>,
+    filter: Filter,
 }
 
 impl Walk {
-    /// Begins at `path`: a directory, whose content is the tree, or a file, which is.
-    pub(crate) fn new(path: &Path) -> Result<Walk, TransferError> {
+    /// Begins at `path`: a directory, whose content is the tree but for what `filter` leaves out, or
+    /// a file, which is.
+    pub(crate) fn new(path: &Path, filter: Filter) -> Result<Walk, TransferError> {
         let doing = TransferError::io("the source cannot be opened");
         let mut walk = Walk {
             levels: Vec::new(),
             links: HashMap::new(),
             only: None,
+            filter,
         };
         let stat = rustix::fs::stat(path).map_err(&doing)?;
         if FileType::from_raw_mode(stat.st_mode).is_dir() {
@@ -231,6 +235,13 @@ impl Iterator for Walk {
                     }
                     let dir = level.dir.clone();
                     let name = name.to_owned();
+                    if !self.filter.is_empty() {
+                        let is_dir = is_dir(&dir, &name, found.file_type());
+                        let whole = path.join(name.to_bytes());
+                        if !self.filter.sends(whole.as_bytes(), is_dir) {
+                            continue;
+                        }
+                    }
                     return Some(self.step(dir, &path, &name, false));
                 }
                 Some(Err(errno)) => {
@@ -248,6 +259,15 @@ impl Iterator for Walk {
                 }
             }
         }
+    }
+}
+
+/// Whether a name is a directory's. Not every file system tells it with the name.
+fn is_dir(dir: &OwnedFd, name: &CStr, told: FileType) -> bool {
+    match told {
+        FileType::Unknown => statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir()),
+        told => told.is_dir(),
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) fn read<R: Read>(
         kind::SORTED_SET | kind::SORTED_SET_2 => sorted_set(kind, input, limits)?.into(),
         kind::SORTED_SET_ZIPLIST | kind::SORTED_SET_LISTPACK => {
             let pack = pack(kind, input)?;
-            let set = pack.and_then(|pack| SortedSet::from_pack(&pack, limits));
+            let set = pack.and_then(|pack| SortedSet::from_pack(pack, limits));
             set.ok_or_else(|| input.corrupt("members and scores", "other bytes"))?
                 .into()
         }

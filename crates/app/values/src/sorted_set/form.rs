@@ -338,3 +338,21 @@ fn insert_score(pack: &mut Listpack, at: Offset, score: f64) {
 fn push_score(pack: &mut Listpack, score: f64) {
     pack.push_back(score_text(score).as_bytes());
 }
+
+/// Whether a listpack of members and scores is in order and within the limits. None if a score is
+/// no number.
+pub(super) fn may_be_taken(pack: &Listpack, thresholds: &Thresholds) -> Option<bool> {
+    let mut fits = pack.len() / 2 <= thresholds.zset_max_listpack_entries;
+    let mut before: Option<(f64, Vec<u8>)> = None;
+    let mut elements = pack.iter();
+    while let (Some(member), Some(score)) = (elements.next(), elements.next()) {
+        let score = read_score(score).filter(|score| !score.is_nan())?;
+        let member = member.to_vec();
+        fits &= member.len() <= thresholds.zset_max_listpack_value;
+        if let Some((low, own)) = &before {
+            fits &= order((*low, own), (score, &member)) == Ordering::Less;
+        }
+        before = Some((score, member));
+    }
+    Some(fits)
+}

@@ -282,3 +282,27 @@ fn combinations_weigh_and_aggregate() {
     );
     assert_eq!(sum, put(&[("x", 0.0)]));
 }
+
+/// A dump's order is not believed, nor its scores or members.
+#[test]
+fn a_listpack_from_outside_is_sorted_or_refused() {
+    let limits = Thresholds::REDIS;
+    let of = |elements: &[&str]| {
+        let pack: Listpack = elements.iter().map(|element| element.as_bytes()).collect();
+        SortedSet::from_pack(pack, &limits)
+    };
+    let sorted = of(&["a", "1", "b", "2"]);
+    assert!(sorted.is_some());
+    assert_eq!(of(&["b", "2", "a", "1"]), sorted);
+    assert_eq!(of(&["a", "1", "b"]), None);
+    assert_eq!(of(&["a", "1", "b", "nan"]), None);
+    assert_eq!(of(&["a", "x"]), None);
+    assert_eq!(of(&["a", "1", "a", "2"]), None);
+    let many: Vec<String> = (0..80)
+        .flat_map(|n| [format!("m{n}"), n.to_string()])
+        .collect();
+    let mut many: Vec<&str> = many.iter().map(String::as_str).collect();
+    assert_eq!(of(&many).map(|set| set.len()), Some(80));
+    many[80] = many[0];
+    assert_eq!(of(&many), None);
+}

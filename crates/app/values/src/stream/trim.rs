@@ -17,7 +17,8 @@ pub enum TrimBy {
 
 impl Stream {
     /// Removes the oldest entries (XTRIM, XADD's trimming); returns how many. With `approximate`
-    /// only whole nodes go; `limit`, if it is not 0, bounds how many entries.
+    /// only whole nodes go; `limit`, if it is not 0, bounds how many entries. (Where a command gives
+    /// no LIMIT, Redis takes a hundred times `stream-node-max-entries` for an approximate trim.)
     pub fn trim(&mut self, by: TrimBy, approximate: bool, limit: usize) -> usize {
         let mut removed = 0;
         while let Some(first) = self.nodes.first_entry() {

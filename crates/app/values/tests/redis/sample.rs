@@ -82,6 +82,12 @@ fn list(count: usize) -> Value {
         list.push(End::Back, value.as_bytes(), &LIMITS);
     }
     list.push(End::Front, &[b'y'; 20_000], &LIMITS);
+    // Around the limits of the lengths that stand behind elements.
+    for length in [
+        125, 126, 127, 16_376, 16_377, 16_378, 16_379, 2_097_144, 2_097_145, 2_097_146, 2_097_147,
+    ] {
+        list.push(End::Back, &vec![b'z'; length], &LIMITS);
+    }
     list.into()
 }
 

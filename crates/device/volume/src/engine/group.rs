@@ -14,6 +14,11 @@ use std::sync::Arc;
 /// and the time to compress it would come on top.
 const PACKED_GROUP_BLOCKS_MAX: usize = 64;
 
+/// Runs of more blocks are not packed: they are pages that are read as one, which is one read of the disk
+/// where they lie together. With pages of 16 KiB (MariaDB) compressing them was a quarter of the
+/// time of this process, and spared one byte in ten.
+const PACKED_RUN_BLOCKS_MAX: u32 = 3;
+
 /// One change of a group. Offsets and lengths are in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change<'a> {
@@ -269,7 +274,14 @@ impl<'v> Builder<'v> {
         let sums = self.group.data.iter().map(|block| codec::crc32c(&block.0));
         self.group.content_sums = sums.collect();
         if self.volume.packs && self.group.data.len() <= PACKED_GROUP_BLOCKS_MAX {
-            self.group.squeezed = self.group.data.iter().map(pack::squeeze).collect();
+            let short = self.group.entries.iter().flat_map(|entry| {
+                let blocks = entry.data_blocks();
+                std::iter::repeat_n(blocks <= PACKED_RUN_BLOCKS_MAX, blocks as usize)
+            });
+            let blocks = short.zip(&self.group.data);
+            self.group.squeezed = blocks
+                .map(|(short, block)| short.then(|| pack::squeeze(block)).flatten())
+                .collect();
         }
         self.group
     }

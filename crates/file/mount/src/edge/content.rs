@@ -12,6 +12,9 @@ const READ_BYTES_MAX: usize = 16 << 20;
 /// Bytes of one copy: short enough for a signal to stop a long one in between.
 const COPY_BYTES_MAX: u64 = 1 << 30;
 
+/// Layers read into memory that direct I/O takes as it is: where a page begins.
+const ALIGN_BYTES: usize = 4096;
+
 thread_local! {
     /// Each request thread's buffer; it grows to the largest read that came by.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -21,10 +24,11 @@ impl Edge {
     pub(super) fn read_content(&self, ino: Ino, offset: u64, size: u32, reply: ReplyData) {
         let size = usize::try_from(size).map_or(READ_BYTES_MAX, |size| size.min(READ_BYTES_MAX));
         BUFFER.with_borrow_mut(|buffer| {
-            if buffer.len() < size {
-                buffer.resize(size, 0);
+            if buffer.len() < size + ALIGN_BYTES {
+                buffer.resize(size + ALIGN_BYTES, 0);
             }
-            let Some(buffer) = buffer.get_mut(..size) else {
+            let start = buffer.as_ptr().align_offset(ALIGN_BYTES);
+            let Some(buffer) = buffer.get_mut(start..start.saturating_add(size)) else {
                 return reply.error(errno(Errno::INVAL));
             };
             match self.shared.layer.read(ino, offset, buffer) {

@@ -15,6 +15,8 @@ const BACKGROUND: u16 = 64;
 pub(crate) struct Kernel {
     /// Whether it knows `FUSE_NOTIFY_PRUNE` (protocol 7.45).
     pub(crate) prune: bool,
+    /// Whether files that are opened for direct I/O can be mapped all the same (Linux 6.6).
+    pub(crate) direct_maps: bool,
 }
 
 /// What the mount cannot do without; all are in Linux 5.11.
@@ -36,7 +38,8 @@ const REQUIRED: InitFlags = InitFlags::FUSE_DONT_MASK
 /// would bypass the layer), and `FUSE_ATOMIC_O_TRUNC` (there is no open to carry it).
 const WANTED: InitFlags = InitFlags::FUSE_ASYNC_DIO
     .union(InitFlags::FUSE_READDIRPLUS_AUTO)
-    .union(InitFlags::FUSE_CACHE_SYMLINKS);
+    .union(InitFlags::FUSE_CACHE_SYMLINKS)
+    .union(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
 
 impl Edge {
     pub(super) fn negotiate(&self, config: &mut KernelConfig) -> std::io::Result<()> {
@@ -59,7 +62,11 @@ impl Edge {
         let _ = config.set_max_background(BACKGROUND);
         let version = config.kernel_abi();
         let prune = (version.0, version.1) >= (7, 45);
-        let _ = self.shared.kernel.set(Kernel { prune });
+        let kernel = Kernel {
+            prune,
+            direct_maps: offered.contains(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP),
+        };
+        let _ = self.shared.kernel.set(kernel);
         Ok(())
     }
 }

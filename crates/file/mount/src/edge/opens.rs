@@ -11,6 +11,9 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+/// `O_DIRECT` of open(2).
+const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits() as i32;
+
 /// Something to be answered once the kernel has let go of a file's pages.
 type Waiting = (Ino, Box<dyn FnOnce() + Send>);
 
@@ -68,11 +71,20 @@ impl Edge {
         let open = &self.shared.open;
         let handle = Handle(open.last.fetch_add(1, Ordering::Relaxed) + 1);
         let write = flags.acc_mode() != OpenAccMode::O_RDONLY;
+        let is_direct = flags.0 & O_DIRECT != 0;
+        let kernel = self.shared.kernel.get();
+        let direct_maps = kernel.is_some_and(|kernel| kernel.direct_maps);
         match opens.open(ino, handle, write) {
             Ok(()) => {
                 let mut flags = FopenFlags::FOPEN_KEEP_CACHE;
                 if !write {
                     flags |= FopenFlags::FOPEN_NOFLUSH;
+                }
+                if is_direct && direct_maps {
+                    // The kernel lets one thread write at a time else, and in a file that somebody
+                    // has open for its cache it goes on to.
+                    flags |= FopenFlags::FOPEN_DIRECT_IO;
+                    flags |= FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
                 }
                 reply.opened(fuser::FileHandle(handle.0), flags);
             }

@@ -25,11 +25,10 @@ impl Engine {
             self.give_up_range(inode.id, size, u64::MAX)?;
         }
         let _gate = self.begin()?;
-        let now = env::wall_time();
-        let now = Timestamp {
-            sec: now.seconds,
-            nsec: now.nanoseconds,
-        };
+        let now = super::differential::now();
+        if change.mtime == Some(SetTime::Now) {
+            inode.tell_time(now);
+        }
         let change = SetAttr {
             atime: at_present(change.atime, now),
             mtime: at_present(change.mtime, now),
@@ -62,6 +61,8 @@ impl Engine {
             if change.size.is_none() && change.mtime.is_none() {
                 self.equal_times(inode, &open);
             }
+            let copies_set_time =
+                change.size.is_none() || change.mtime.is_some() || inode.copies_set_time(|| now);
             let answers = open
                 .files
                 .iter()
@@ -70,6 +71,9 @@ impl Engine {
             self.settle(answers)?;
             if change.mtime.is_some() {
                 inode.take_stale_times();
+            }
+            if !copies_set_time {
+                self.wrote_elsewhere(inode)?;
             }
         } else {
             if inode.is_nameless() {

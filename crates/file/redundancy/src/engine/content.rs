@@ -270,27 +270,18 @@ impl Engine {
     fn write_copies(&self, inode: &Arc<Inode>, offset: u64, data: &[u8]) -> Result<()> {
         self.touch_range(inode, offset, data.len() as u64)?;
         let open = self.open_copies(inode, true)?;
-        let is_ahead = inode.is_ahead(super::differential::now());
-        if !is_ahead {
-            // The file systems below set a later one.
-            inode.take_late_time();
-        }
-        let range = inode.write_range(offset, data.len() as u64);
+        let _range = inode.write_range(offset, data.len() as u64);
         self.change_copies(inode, &open, offset, data.len() as u64, |file| {
             file.write_at(offset, data)
-        })?;
-        drop(range);
-        if is_ahead {
-            self.wrote_elsewhere(inode)?;
-        }
-        Ok(())
+        })
     }
 
-    /// Changes content on every open copy. Where all fail for want of room the copies are made
-    /// equal again, so that none keeps a part that another lacks.
+    /// Changes content, and with it the time of modification, on every open copy. Where all fail
+    /// for want of room the copies are made equal again, so that none keeps a part that another
+    /// lacks.
     fn change_copies(
         &self,
-        inode: &Inode,
+        inode: &Arc<Inode>,
         open: &OpenFiles,
         offset: u64,
         length: u64,
@@ -300,6 +291,7 @@ impl Engine {
             .files
             .iter()
             .any(|(s, _)| self.store(*s).is_ok_and(|s| !s.is_local()));
+        let copies_set_time = inode.copies_set_time(super::differential::now);
         let answers = if remote {
             crate::fanout::fanout(&open.files, self.options.background, |_, f| act(&**f))
         } else {
@@ -312,7 +304,11 @@ impl Engine {
         if full {
             self.make_equal(inode, open, offset, length)?;
         }
-        result
+        result?;
+        if !copies_set_time {
+            self.wrote_elsewhere(inode)?;
+        }
+        Ok(())
     }
 
     fn make_equal(&self, inode: &Inode, open: &OpenFiles, offset: u64, length: u64) -> Result<()> {

@@ -18,7 +18,7 @@ fn count(stripe: &Stripe, stores: &mut OfStores) {
     for (shard, slot) in layout.shards() {
         let Some(store) = slot.store() else { continue };
         let of = stores.entry(store).or_default();
-        of.metadata_bytes += layout.metadata_bytes();
+        of.metadata_bytes += stripe.metadata_bytes();
         let Some(base) = stripe.base(shard) else {
             of.parity_bytes += chunk;
             continue;

@@ -1,6 +1,6 @@
 //! Making a stripe, and giving one up.
 
-use super::shard::{HEADER_BYTES, Header, OpenShard, name, new_name};
+use super::shard::{Form, OpenShard, name, new_name};
 use super::{Base, Layout, Result, Site, State, Stripe, StripeError, Stripes};
 use crate::encoding::StripeId;
 use crate::label::{StoreIndex, StoreMask};
@@ -59,7 +59,7 @@ impl Stripes {
                 return Err(StripeError::Exists(id));
             }
             let bases = bases.into_iter().map(|(shard, base)| (shard.0, base));
-            let stripe = Arc::new(Stripe::new(id, layout, bases.collect()));
+            let stripe = Arc::new(Stripe::new(id, Form::default(), layout, bases.collect()));
             prepared.made.push(stripe.clone());
             let shards = self.make_files(&stripe)?;
             self.fill(&stripe, &shards)?;
@@ -121,17 +121,11 @@ impl Stripes {
     ) -> Result<OpenShard> {
         let io = |doing| StripeError::io(site.store, doing);
         let layout = &stripe.layout;
-        let base = stripe.base(shard);
         let parity = matches!(layout.geometry.role(shard), Ok(Role::Parity(_)));
-        let header = Header {
-            stripe: stripe.id,
-            shard,
-            layout: layout.clone(),
-            bases: stripe.bases.clone(),
-        };
-        let header = header.encode(self.set)?;
-        assert!(header.len() as u64 == HEADER_BYTES, "a header of one block");
-        let bytes = layout.data_offset() + if parity { layout.chunk.get() } else { 0 };
+        let header = stripe.header(shard).encode(self.set)?;
+        let before = stripe.metadata_bytes();
+        assert!(header.len() as u64 <= before, "a header before the data");
+        let bytes = before + if parity { layout.chunk.get() } else { 0 };
         match site.shards.remove(file) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(io("removing what a crash has left")(errno)),
@@ -139,8 +133,7 @@ impl Stripes {
         let disk = site.shards.open(file, Open::Allocate(bytes));
         let disk = disk.map_err(io("making a shard"))?;
         disk.write_at(0, &header).map_err(io("writing a shard"))?;
-        let key = (stripe.id, shard);
-        OpenShard::open_as(self.set, site, key, layout, base, file)
+        OpenShard::open_as(self.set, site, stripe, shard, file)
     }
 
     fn fill(&self, stripe: &Stripe, shards: &[Option<OpenShard>]) -> Result<()> {

@@ -6,7 +6,7 @@ use super::position;
 use super::shard::{HEADER_BYTES, Header, Slot, identity};
 use crate::set::SetId;
 use crate::store::Node;
-use codec::{Corruption, Field, open_object, page_sum};
+use codec::{Corruption, Field, open_object, page_sum, split_object};
 use parity::Shard;
 
 /// The header of a shard file; of a parity shard also how many pages of what is shown of it are
@@ -17,8 +17,8 @@ use parity::Shard;
 pub fn shard(bytes: &[u8], length: u64) -> Result<Vec<Field>, Corruption> {
     let block = bytes.get(..HEADER_BYTES as usize).unwrap_or(bytes);
     let header = Header::decode(block, None)?;
-    let set = open_object(block, codec::kind::SHARD, None)?.identity.set;
-    let layout = &header.layout;
+    let set = set_of(block)?;
+    let (layout, form) = (&header.layout, header.form);
     let field = |name: &str, value: String| (name.to_owned(), value);
     let mut fields = vec![
         field("set", format!("{:032x}", u128::from_le_bytes(set))),
@@ -54,16 +54,17 @@ pub fn shard(bytes: &[u8], length: u64) -> Result<Vec<Field>, Corruption> {
     if header.bases.contains_key(&header.shard.0) {
         return Ok(fields);
     }
-    let expected = layout.data_offset() + layout.chunk.get();
+    let expected = form.data_offset(layout) + layout.chunk.get();
     if length != expected {
         let value = format!("DAMAGED: {length} bytes where {expected} belong");
         fields.push(field("length", value));
     }
     let identity = identity(SetId(u128::from_le_bytes(set)), header.stripe, header.shard);
-    let sums = bytes.get(HEADER_BYTES as usize..).unwrap_or_default();
-    let pages = bytes
-        .get(layout.data_offset() as usize..)
-        .unwrap_or_default();
+    let from = |at: u64| bytes.get(at as usize..).unwrap_or_default();
+    let (sums, pages) = (
+        from(form.sums_offset(layout)),
+        from(form.data_offset(layout)),
+    );
     let pages = pages.chunks_exact(PAGE_BYTES).take(layout.pages() as usize);
     let (mut shown, mut wrong) = (0u64, 0u64);
     for (page, sum) in pages.zip(sums.chunks_exact(4)) {
@@ -84,11 +85,14 @@ pub fn shard(bytes: &[u8], length: u64) -> Result<Vec<Field>, Corruption> {
 /// Decodes a header and encodes it again; `None` where the bytes are none.
 pub fn recode(bytes: &[u8]) -> Option<Vec<u8>> {
     let header = Header::decode(bytes, None).ok()?;
-    let set = open_object(bytes, codec::kind::SHARD, None)
-        .ok()?
-        .identity
-        .set;
+    let set = set_of(bytes).ok()?;
     header.encode(SetId(u128::from_le_bytes(set))).ok()
+}
+
+/// The set that the header of a shard file names.
+fn set_of(bytes: &[u8]) -> Result<[u8; 16], Corruption> {
+    let (object, _) = split_object(bytes)?;
+    Ok(open_object(object, codec::kind::SHARD, None)?.identity.set)
 }
 
 /// Decodes a note and encodes it again; `None` where the bytes are none of this kind.
@@ -114,6 +118,7 @@ mod tests {
     use crate::store::Node;
     use crate::stripes::Layout;
     use crate::stripes::note::Redo;
+    use crate::stripes::shard::Form;
     use parity::Geometry;
     use std::num::NonZeroU64;
 
@@ -122,13 +127,14 @@ mod tests {
         bytes.join(" ")
     }
 
-    fn header(shard: u8) -> Header {
+    fn header(form: Form, shard: u8) -> Header {
         let data = |store, object| Slot::Data {
             store: StoreIndex(store),
             object: ObjectId(object),
             chunk: 3,
         };
         Header {
+            form,
             stripe: StripeId(NonZeroU64::new(0x0102).expect("not 0")),
             shard: Shard(shard),
             layout: Layout {
@@ -160,13 +166,15 @@ mod tests {
     fn golden() -> Vec<(&'static str, String)> {
         let set = SetId(0x11);
         let payload = |shard| {
-            let bytes = header(shard).encode(set).expect("fits");
-            let object = open_object(&bytes, codec::kind::SHARD, None).expect("sealed");
-            assert_eq!(
-                (object.version, object.identity.generation),
-                (1, u64::from(shard))
-            );
-            hex(object.payload)
+            let payloads = [Form::Apart, Form::Together].map(|form| {
+                let bytes = header(form, shard).encode(set).expect("fits");
+                let object = open_object(&bytes, codec::kind::SHARD, None).expect("sealed");
+                assert_eq!(object.version, form.version());
+                assert_eq!(object.identity.generation, u64::from(shard));
+                hex(object.payload)
+            });
+            assert_eq!(payloads[0], payloads[1], "they differ in where it all lies");
+            payloads[0].clone()
         };
         let prepare = Prepare {
             merge: 0x80,
@@ -202,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_of_version_1_are_those_of_the_page() {
+    fn the_bytes_are_those_of_the_page() {
         let page = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../../docs/formats/shard.md"
@@ -221,8 +229,8 @@ mod tests {
 
     #[test]
     fn headers_read_back_and_flipped_bits_are_found() {
-        for shard in [0, 2, 3] {
-            let header = header(shard);
+        for (form, shard) in [(Form::Apart, 0), (Form::Together, 2), (Form::Together, 3)] {
+            let header = header(form, shard);
             let bytes = header.encode(SetId(0x11)).expect("fits");
             assert_eq!(Header::decode(&bytes, Some(SetId(0x11))), Ok(header));
             assert!(Header::decode(&bytes, Some(SetId(0x12))).is_err());
@@ -236,8 +244,27 @@ mod tests {
     }
 
     #[test]
+    fn the_parts_of_a_file_lie_where_the_page_says() {
+        let parts = |form: Form, bytes| {
+            let layout = Layout {
+                chunk: ChunkBytes::new(bytes).expect("a chunk"),
+                ..header(form, 0).layout
+            };
+            let (header, sums) = (form.header_bytes(&layout), form.sums_offset(&layout));
+            (header, sums, form.data_offset(&layout))
+        };
+        assert_eq!(parts(Form::Apart, 4 << 10), (4096, 4096, 8192));
+        assert_eq!(parts(Form::Apart, 512 << 10), (4096, 4096, 8192));
+        assert_eq!(parts(Form::Together, 4 << 10), (3584, 4092, 4096));
+        assert_eq!(parts(Form::Together, 512 << 10), (3584, 3584, 4096));
+        assert_eq!(parts(Form::Together, 1 << 20), (3072, 3072, 4096));
+        assert_eq!(parts(Form::Together, 2 << 20), (4096, 6144, 8192));
+        assert_eq!(parts(Form::Together, 64 << 20), (4096, 4096, 69632));
+    }
+
+    #[test]
     fn a_data_shard_without_a_base_is_none() {
-        let mut header = header(3);
+        let mut header = header(Form::Together, 3);
         header.bases.remove(&0);
         let bytes = header.encode(SetId(0x11)).expect("fits");
         let wrong = Header::decode(&bytes, None).expect_err("shard 0 holds data");
@@ -246,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_copy_on_the_store_of_the_base_is_none() {
-        let mut header = header(3);
+        let mut header = header(Form::Together, 3);
         let base = header.bases.get_mut(&2).expect("a base");
         base.copies.push((StoreIndex(0), Node::default()));
         let bytes = header.encode(SetId(0x11)).expect("fits");

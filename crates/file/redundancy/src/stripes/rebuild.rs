@@ -4,7 +4,7 @@
 //! other files than before, so headers get new references: in the store's own shard first, whose
 //! word on the store's own files counts, and then in the others.
 
-use super::shard::{BaseMap, Header, OpenShard, name, rebuilt_name};
+use super::shard::{BaseMap, OpenShard, name, rebuilt_name};
 use super::{Result, Site, State, Stripe, StripeError, Stripes};
 use crate::encoding::StripeId;
 use crate::label::{ObjectId, StoreIndex};
@@ -123,7 +123,7 @@ impl Stripes {
             State::Undecided => return Err(StripeError::Undecided(old.id)),
             State::Removed => return Ok(None),
         }
-        let new = Arc::new(Stripe::new(old.id, old.layout.clone(), bases));
+        let new = Arc::new(Stripe::new(old.id, old.form, old.layout.clone(), bases));
         let open = self.make_file(&new, shard, site, &rebuilt_name(old.id, shard))?;
         let mut written = 0;
         for pages in old.layout.all_pages().runs() {
@@ -153,13 +153,7 @@ impl Stripes {
                     continue;
                 };
                 let Ok(site) = self.site(store) else { continue };
-                let header = Header {
-                    stripe: stripe.id,
-                    shard,
-                    layout: stripe.layout.clone(),
-                    bases: stripe.bases.clone(),
-                };
-                let header = header.encode(self.set)?;
+                let header = stripe.header(shard).encode(self.set)?;
                 let disk = match site.shards.open(&name(stripe.id, shard), Open::Write) {
                     // A shard that is lost has no header either.
                     Err(Errno::NOENT) => continue,

@@ -3,7 +3,7 @@
 use super::merge::Part;
 use super::note::{self, COMMIT, Commit, Decision, PREPARE, Prepare};
 use super::rebuild::nodes_on;
-use super::shard::{BaseMap, HEADER_BYTES, Header, REBUILT, new_name, parse};
+use super::shard::{BaseMap, Form, HEADER_BYTES, Header, REBUILT, new_name, parse};
 use super::{Layout, Result, Site, Stripe, StripeError, Stripes};
 use crate::encoding::StripeId;
 use crate::label::{StoreIndex, StoreMask};
@@ -39,7 +39,7 @@ pub struct Recovered {
 /// What the stores have of one stripe.
 #[derive(Default)]
 struct Seen {
-    made: Option<(Layout, BaseMap)>,
+    made: Option<(Form, Layout, BaseMap)>,
     disagree: bool,
     /// The headers name other files of a store than its own one does.
     outdated: bool,
@@ -58,14 +58,14 @@ impl Seen {
     fn add(&mut self, store: StoreIndex, header: Header, standing: bool) {
         let shard = header.shard.0;
         match &mut self.made {
-            Some((layout, bases)) if *layout == header.layout => {
+            Some((form, layout, bases)) if (*form, &*layout) == (header.form, &header.layout) => {
                 if *bases != header.bases {
                     self.outdated = true;
                     self.disagree |= !adopt(layout, bases, header.bases, store);
                 }
             }
             Some(_) => self.disagree = true,
-            None => self.made = Some((header.layout, header.bases)),
+            None => self.made = Some((header.form, header.layout, header.bases)),
         }
         if standing {
             self.standing.insert(shard);
@@ -248,8 +248,8 @@ pub fn standing<'a>(
     }
     let stand = found.into_iter().filter_map(|(id, seen)| {
         let relied_on = !seen.disagree && !seen.is_unmade();
-        let (layout, bases) = seen.made.filter(|_| relied_on)?;
-        Some(Stripe::new(id, layout, bases))
+        let (form, layout, bases) = seen.made.filter(|_| relied_on)?;
+        Some(Stripe::new(id, form, layout, bases))
     });
     Ok(stand.collect())
 }
@@ -311,7 +311,7 @@ impl Stripes {
         report: &mut Recovered,
     ) -> Result<()> {
         let (unmade, outdated) = (seen.is_unmade(), seen.outdated);
-        let Some((layout, bases)) = seen.made.filter(|_| !seen.disagree) else {
+        let Some((form, layout, bases)) = seen.made.filter(|_| !seen.disagree) else {
             if seen.standing.is_empty() {
                 return self.unmake(id, &seen.unmade, merges, report);
             }
@@ -332,7 +332,7 @@ impl Stripes {
         } else {
             report.whole += 1;
         }
-        let stripe = Arc::new(Stripe::new(id, layout, bases));
+        let stripe = Arc::new(Stripe::new(id, form, layout, bases));
         if outdated {
             // A crash came while a store got its part anew.
             self.write_headers([&*stripe], None)?;
@@ -461,10 +461,9 @@ impl Stripes {
             return Ok(());
         };
         if seen.disagree
-            || seen
-                .made
-                .as_ref()
-                .is_some_and(|(layout, bases)| (layout, bases) != (&stripe.layout, &stripe.bases))
+            || seen.made.as_ref().is_some_and(|(form, layout, bases)| {
+                (*form, layout, bases) != (stripe.form, &stripe.layout, &stripe.bases)
+            })
         {
             report.incomplete.push(id);
             return Ok(());

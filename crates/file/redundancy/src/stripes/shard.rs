@@ -6,7 +6,7 @@ use crate::encoding::{ChunkBytes, ChunkId, ChunkIndex, StripeId};
 use crate::label::{ObjectId, StoreIndex, StoreMask};
 use crate::set::SetId;
 use crate::store::{FILL_BYTES, Node};
-use codec::{Corruption, Identity, open_object, page_sum, seal_object};
+use codec::{Corruption, Identity, open_object, page_sum, seal_object, split_object};
 use env::{Disk, Open};
 use parity::{Geometry, Role, Shard};
 use serde::{Deserialize, Serialize};
@@ -14,10 +14,67 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-const VERSION: u16 = 1;
-
-/// Bytes of the header, padded.
+/// Bytes from the start of a shard file with its whole header, whatever the version.
 pub(super) const HEADER_BYTES: u64 = 4096;
+
+/// Bytes that a header may have at least, in a file that keeps it beside the checksums.
+const HEADER_ROOM: u64 = 3072;
+
+/// What is written as a whole.
+const SECTOR_BYTES: u64 = 512;
+
+/// How a shard file is laid out, which is the version of its format.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Form {
+    /// Version 1: header and checksums have blocks of their own.
+    Apart,
+    /// Version 2: they share the blocks before the parity.
+    #[default]
+    Together,
+}
+
+impl Form {
+    pub(super) fn version(self) -> u16 {
+        match self {
+            Form::Apart => 1,
+            Form::Together => 2,
+        }
+    }
+
+    fn of_version(version: u16) -> Option<Form> {
+        [Form::Apart, Form::Together]
+            .into_iter()
+            .find(|form| form.version() == version)
+    }
+
+    /// Bytes of the header with its padding; nothing else lies in these sectors.
+    pub(super) fn header_bytes(self, layout: &Layout) -> u64 {
+        match self {
+            Form::Apart => HEADER_BYTES,
+            Form::Together => {
+                let room = self.sums_offset(layout) / SECTOR_BYTES * SECTOR_BYTES;
+                room.min(HEADER_BYTES)
+            }
+        }
+    }
+
+    /// Where the checksums begin.
+    pub(super) fn sums_offset(self, layout: &Layout) -> u64 {
+        match self {
+            Form::Apart => HEADER_BYTES,
+            Form::Together => self.data_offset(layout) - layout.sums_bytes(),
+        }
+    }
+
+    /// Where the parity begins: the bytes of header and checksums.
+    pub(super) fn data_offset(self, layout: &Layout) -> u64 {
+        let block = PAGE_BYTES as u64;
+        match self {
+            Form::Apart => HEADER_BYTES + layout.sums_bytes().next_multiple_of(block),
+            Form::Together => (HEADER_ROOM + layout.sums_bytes()).next_multiple_of(block),
+        }
+    }
+}
 
 /// Bytes of the checksum of one page.
 const SUM_BYTES: u64 = 4;
@@ -140,14 +197,8 @@ impl Layout {
         }
     }
 
-    /// Bytes of the header and the checksums of each shard; the parity begins behind them.
-    pub fn metadata_bytes(&self) -> u64 {
-        self.data_offset()
-    }
-
-    pub(super) fn data_offset(&self) -> u64 {
-        let sums = u64::from(self.pages()) * SUM_BYTES;
-        HEADER_BYTES + sums.next_multiple_of(PAGE_BYTES as u64)
+    fn sums_bytes(&self) -> u64 {
+        u64::from(self.pages()) * SUM_BYTES
     }
 }
 
@@ -168,6 +219,7 @@ pub(super) type BaseMap = BTreeMap<u8, Base>;
 /// The header of a shard file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Header {
+    pub(super) form: Form,
     pub(super) stripe: StripeId,
     pub(super) shard: Shard,
     pub(super) layout: Layout,
@@ -207,13 +259,14 @@ impl Header {
         let payload = postcard::to_allocvec(&payload)
             .map_err(|_| StripeError::Misuse("a layout that cannot be written"))?;
         let identity = identity(set, self.stripe, self.shard);
-        let mut bytes = seal_object(codec::kind::SHARD, VERSION, &identity, &payload);
-        if bytes.len() as u64 > HEADER_BYTES {
+        let mut bytes = seal_object(codec::kind::SHARD, self.form.version(), &identity, &payload);
+        let room = self.form.header_bytes(&self.layout);
+        if bytes.len() as u64 > room {
             return Err(StripeError::Misuse(
                 "a layout that is too long for a header",
             ));
         }
-        bytes.resize(HEADER_BYTES as usize, 0);
+        bytes.resize(room as usize, 0);
         Ok(bytes)
     }
 
@@ -227,14 +280,15 @@ impl Header {
             expected,
             found,
         };
-        let object = open_object(bytes, codec::kind::SHARD, None)?;
-        if object.version != VERSION {
-            return Err(wrong(
-                "version of a shard",
-                VERSION.into(),
-                object.version.into(),
-            ));
-        }
+        let (object, behind) = split_object(bytes)?;
+        let end = object.len() as u64;
+        let object = open_object(object, codec::kind::SHARD, None)?;
+        let newest = Form::default().version();
+        let form = Form::of_version(object.version).ok_or(wrong(
+            "version of a shard",
+            newest.into(),
+            object.version.into(),
+        ))?;
         let found = object.identity;
         let payload: Payload = match postcard::take_from_bytes(object.payload) {
             Ok((payload, [])) => payload,
@@ -246,6 +300,7 @@ impl Header {
         let chunk = ChunkBytes::new(payload.chunk_bytes)
             .map_err(|_| wrong("bytes of a chunk", 0, payload.chunk_bytes))?;
         let header = Header {
+            form,
             stripe: StripeId(stripe),
             shard: Shard(payload.shard),
             layout: Layout {
@@ -267,6 +322,16 @@ impl Header {
                 u64::from(set[0]),
                 u64::from(found.set[0]),
             ));
+        }
+        let room = form.header_bytes(&header.layout).saturating_sub(end);
+        let padding = behind.iter().take(room as usize);
+        if let Some((at, byte)) = padding.enumerate().find(|(_, byte)| **byte != 0) {
+            return Err(Corruption {
+                what: "padding after the payload",
+                offset: end + at as u64,
+                expected: 0,
+                found: (*byte).into(),
+            });
         }
         if header.layout.check().is_err() {
             return Err(wrong("layout of a stripe", 1, 0));
@@ -335,6 +400,7 @@ pub(super) struct OpenShard {
     pub(super) shard: Shard,
     pub(super) store: StoreIndex,
     identity: Identity,
+    sums_offset: u64,
     data_offset: u64,
     disk: Arc<dyn Disk>,
     base: Option<(Arc<dyn Disk>, u64)>,
@@ -349,22 +415,21 @@ impl OpenShard {
         shard: Shard,
     ) -> Result<OpenShard> {
         let file = name(stripe.id, shard);
-        let base = stripe.base(shard);
-        OpenShard::open_as(set, site, (stripe.id, shard), &stripe.layout, base, &file)
+        OpenShard::open_as(set, site, stripe, shard, &file)
     }
 
     pub(super) fn open_as(
         set: SetId,
         site: &Site,
-        (stripe, shard): (StripeId, Shard),
-        layout: &Layout,
-        base: Option<&Base>,
+        stripe: &Stripe,
+        shard: Shard,
         file: &str,
     ) -> Result<OpenShard> {
+        let (layout, form) = (&stripe.layout, stripe.form);
         let io = |doing| StripeError::io(site.store, doing);
         let disk = site.shards.open(file, Open::Write);
         let disk = disk.map_err(io("opening a shard"))?;
-        let base = match (layout.slot(shard)?, base) {
+        let base = match (layout.slot(shard)?, stripe.base(shard)) {
             (Slot::Data { .. }, Some(base)) => {
                 let opened = site.bases.open(base);
                 Some((opened.map_err(io("opening a base"))?, base.offset))
@@ -377,8 +442,9 @@ impl OpenShard {
         Ok(OpenShard {
             shard,
             store: site.store,
-            identity: identity(set, stripe, shard),
-            data_offset: layout.data_offset(),
+            identity: identity(set, stripe.id, shard),
+            sums_offset: form.sums_offset(layout),
+            data_offset: form.data_offset(layout),
             disk,
             base,
         })
@@ -400,7 +466,7 @@ impl OpenShard {
     /// The checksums of some pages.
     pub(super) fn sums(&self, pages: Pages) -> Result<Vec<u32>> {
         let mut bytes = vec![0; pages.count as usize * SUM_BYTES as usize];
-        let at = HEADER_BYTES + u64::from(pages.first) * SUM_BYTES;
+        let at = self.sums_offset + u64::from(pages.first) * SUM_BYTES;
         let read = self.disk.read_at(at, &mut bytes);
         read.map_err(StripeError::io(self.store, "reading checksums"))?;
         let sums = bytes.chunks_exact(4);
@@ -444,7 +510,7 @@ impl OpenShard {
     /// Writes checksums from a page on.
     fn write_sums(&self, first: u32, sums: &[u32]) -> Result<()> {
         let bytes: Vec<u8> = sums.iter().flat_map(|sum| sum.to_le_bytes()).collect();
-        let at = HEADER_BYTES + u64::from(first) * SUM_BYTES;
+        let at = self.sums_offset + u64::from(first) * SUM_BYTES;
         let written = self.disk.write_at(at, &bytes);
         written.map_err(StripeError::io(self.store, "writing checksums"))
     }

@@ -1,9 +1,8 @@
 use super::*;
 use codec::crc32c;
-use env::sim::Network;
 use env::sim::network::Conditions;
+use env::sim::{Harm, Network, harmed};
 use env::{Address, Clock, Listener, Rng};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What is asked: a number, and bytes that follow from it.
@@ -15,64 +14,16 @@ fn noise(number: u64) -> Vec<u8> {
     bytes
 }
 
-/// What a test does to the bytes that one side receives.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Harm {
-    None,
-    /// Flips the lowest bit of this byte.
-    Flip(u64),
-}
-
-struct Harmed {
-    stream: Arc<dyn Stream>,
-    harm: Harm,
-    received: AtomicU64,
-}
-
-impl Stream for Harmed {
-    fn peer(&self) -> &Address {
-        self.stream.peer()
-    }
-
-    fn receive(&self, buffer: &mut [u8], deadline: Moment) -> env::Result<usize> {
-        let count = self.stream.receive(buffer, deadline)?;
-        let before = self.received.fetch_add(count as u64, Ordering::Relaxed);
-        if let Harm::Flip(at) = self.harm
-            && let Some(at) = at.checked_sub(before)
-            && let Some(byte) = buffer[..count].get_mut(at as usize)
-        {
-            *byte ^= 1;
-        }
-        Ok(count)
-    }
-
-    fn send(&self, data: &[u8], deadline: Moment) -> env::Result<()> {
-        self.stream.send(data, deadline)
-    }
-
-    fn finish(&self) -> env::Result<()> {
-        self.stream.finish()
-    }
-
-    fn close(&self) {
-        self.stream.close();
-    }
-}
-
-fn harmed(stream: Arc<dyn Stream>, harm: Harm) -> Arc<dyn Stream> {
-    Arc::new(Harmed {
-        stream,
-        harm,
-        received: AtomicU64::new(0),
-    })
-}
-
 /// Answers each request with the checksum of what it got, on as many connections as come.
 fn serve(listener: &dyn Listener, net: Arc<dyn Net>, harm: Harm, got: &Mutex<Vec<Vec<u8>>>) {
     let mut harm = harm;
     while let Ok(stream) = listener.accept(Moment::NEVER) {
         // Only the first connection is harmed.
-        let stream = harmed(stream, std::mem::replace(&mut harm, Harm::None));
+        let stream = harmed(
+            stream,
+            std::mem::replace(&mut harm, Harm::None),
+            Arc::default(),
+        );
         let limits = Limits::default();
         let connection = Connection::start(stream, net.as_ref(), Role::Server, limits).unwrap();
         while let Ok(channel) = connection.accept(Moment::NEVER) {
@@ -118,7 +69,11 @@ fn run(seed: u64, cut: Option<(&str, &str, usize)>, server: Harm, client: Harm) 
         let Ok(stream) = left.connect(listener.address(), deadline) else {
             continue;
         };
-        let stream = harmed(stream, std::mem::replace(&mut harm, Harm::None));
+        let stream = harmed(
+            stream,
+            std::mem::replace(&mut harm, Harm::None),
+            Arc::default(),
+        );
         let role = Role::Client;
         let connection = Connection::start(stream, left.as_ref(), role, Limits::default()).unwrap();
         while next < OPERATIONS {

@@ -4,10 +4,14 @@ use super::carry;
 use super::proof::{Prover, Range, quarantine_path};
 use super::root::Root;
 use super::staging::{Note, Staged, Staging, name};
+use super::waiting::Evidence;
+use crate::content::read_range;
 use crate::entry::{Entry, Source, TreePath};
 use crate::error::TransferError;
 use crate::level::Level;
-use crate::message::{FailureKind, Index, PROBLEMS_MAX, Placed, Problem, ToSender};
+use crate::manifest::{Proved, Signer};
+use crate::message::{FailureKind, Index, PROBLEMS_MAX, Placed, Problem, RANGE_BYTES, ToSender};
+use crate::root_sum::RootSum;
 use crate::walk::words;
 use env::Clock;
 use env::errno::{Errno, Fault, fault};
@@ -34,6 +38,8 @@ pub(super) struct Written {
     pub(super) index: Index,
     pub(super) staged: Arc<Staged>,
     pub(super) source: Source,
+    /// The sum of all its content, once it is complete, where it is wanted.
+    pub(super) sum: Option<RootSum>,
     /// What was not proved yet.
     pub(super) ranges: Vec<Range>,
 }
@@ -49,6 +55,7 @@ pub(super) enum Action {
         file: OwnedFd,
         entry: Entry,
         bytes: u64,
+        sum: RootSum,
     },
     /// Anything that is no file.
     Other(Entry),
@@ -83,6 +90,8 @@ pub(super) struct Worker<'a> {
     pub(super) done: &'a AtomicU64,
     pub(super) level: Level,
     pub(super) after_sync: Option<Arc<AfterSync>>,
+    pub(super) evidence: Evidence,
+    pub(super) signer: Option<Arc<Signer>>,
 }
 
 /// What an earlier batch found of a file that is not complete.
@@ -121,7 +130,12 @@ impl Worker<'_> {
                 Action::Progress(file, path, proved_bytes) => {
                     self.progress(file, path, proved_bytes, &mut placed)?;
                 }
-                Action::Keep { file, entry, bytes } => {
+                Action::Keep {
+                    file,
+                    entry,
+                    bytes,
+                    sum,
+                } => {
                     if !carry::is_kept(&file, &entry.meta).map_err(fatal)? {
                         let lost = carry::to_open(&file, &entry.meta).map_err(fatal)?;
                         kept_less(&mut placed, &entry.path, lost);
@@ -130,6 +144,7 @@ impl Worker<'_> {
                     placed.files += 1;
                     placed.kept += 1;
                     placed.bytes += bytes;
+                    self.evidence.proved(self.proved(&entry, bytes, sum))?;
                 }
                 Action::Other(entry) => {
                     if self.other(&entry, &mut touched, &mut placed)? {
@@ -140,8 +155,54 @@ impl Worker<'_> {
         }
         self.sync_names(&touched)?;
         self.root.forget();
+        self.evidence.settle(&mut placed)?;
         self.done.fetch_add(1, Ordering::AcqRel);
         self.say(&ToSender::Done { number, placed })
+    }
+
+    /// Ends the work on all batches: what waits is proved or noted, and the manifest is sent.
+    pub(super) fn close(&mut self, settle: bool) -> Result<(), TransferError> {
+        let mut placed = Placed::default();
+        let signer = self.signer.as_deref();
+        let closed = self
+            .evidence
+            .close(self.staging, settle, signer, &mut placed);
+        let (pending, manifest) = closed?;
+        let manifest_bytes = manifest.as_ref().map_or(0, |(_, bytes)| *bytes);
+        self.say(&ToSender::Closed {
+            placed,
+            pending,
+            manifest_bytes,
+        })?;
+        let Some((file, bytes)) = manifest else {
+            return Ok(());
+        };
+        let mut at = 0;
+        let body = rpc::encode(&ToSender::Manifest)?;
+        while at < bytes {
+            let mut piece = vec![0; RANGE_BYTES.min((bytes - at) as usize)];
+            let count = read_range(&file, at, &mut piece, false).map_err(fatal)?;
+            let piece = piece.get(..count).unwrap_or_default();
+            if piece.is_empty() {
+                return Err(fatal(Errno::IO));
+            }
+            let deadline = self.clock.now().after(self.patience);
+            self.channel.send(&body, piece, deadline)?;
+            at += count as u64;
+        }
+        Ok(())
+    }
+
+    /// A line of evidence for a file in place.
+    fn proved(&self, entry: &Entry, bytes: u64, sum: RootSum) -> Proved {
+        Proved {
+            level: self.level,
+            at: env::wall_time().seconds,
+            bytes,
+            modified: entry.meta.modified,
+            sum,
+            path: entry.path.clone(),
+        }
     }
 
     /// What was written of a file and not proved yet, over all batches, and why it must not get
@@ -172,6 +233,10 @@ impl Worker<'_> {
                     self.staging.remove_note(number);
                     placed.files += 1;
                     placed.bytes += file.source.bytes;
+                    if let Some(sum) = file.sum {
+                        let proved = self.proved(entry, file.source.bytes, sum);
+                        self.evidence.proved(proved)?;
+                    }
                 } else {
                     self.staging.remove(number);
                 }
@@ -251,6 +316,12 @@ impl Worker<'_> {
         } else {
             syncfs(self.staging.dir()).map_err(fatal)?;
         }
+        let ranges = actions.iter().flat_map(|action| match action {
+            Action::Place(file, _) | Action::Progress(file, ..) => &file.ranges[..],
+            _ => &[],
+        });
+        self.evidence
+            .wrote(ranges.map(|range| range.bytes as u64).sum());
         if let Some(hook) = &self.after_sync {
             files.iter().for_each(|staged| hook(&staged.file));
         }
@@ -275,7 +346,7 @@ impl Worker<'_> {
     }
 }
 
-fn fatal(errno: Errno) -> TransferError {
+pub(super) fn fatal(errno: Errno) -> TransferError {
     match fault(errno) {
         Fault::NoSpace => TransferError::failed(FailureKind::Full, "the destination is full"),
         _ => TransferError::failed(
@@ -311,7 +382,7 @@ fn kept_less(placed: &mut Placed, path: &TreePath, lost: carry::Lost) {
     }
 }
 
-fn problem(placed: &mut Placed, path: &TreePath, what: String, missing: bool) {
+pub(super) fn problem(placed: &mut Placed, path: &TreePath, what: String, missing: bool) {
     // All together has to fit into one message.
     let room = path.as_bytes().len() <= 512;
     if placed.problems.len() < PROBLEMS_MAX && room {

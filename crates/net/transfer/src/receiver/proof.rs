@@ -86,8 +86,8 @@ impl Prover {
         let mut wrong = Vec::new();
         for range in ranges {
             let found = match self.level {
-                Level::Device => self.read(&direct, range)?,
-                _ => self.read(&written, range)?,
+                Level::Wire | Level::Cache => self.read(&written, range)?,
+                Level::Device | Level::Medium => self.read(&direct, range)?,
             };
             let sums = sums_of(found);
             if sums != range.sums {
@@ -136,7 +136,7 @@ impl Prover {
 }
 
 /// Has the kernel forget a file that was synced; how many pages it keeps all the same.
-pub(super) fn drop_cache(file: impl AsFd, extent: (u64, u64)) -> Result<u64, Errno> {
+pub(crate) fn drop_cache(file: impl AsFd, extent: (u64, u64)) -> Result<u64, Errno> {
     let (offset, length) = extent;
     let mut cached = 0;
     for attempt in 0..DROPS {

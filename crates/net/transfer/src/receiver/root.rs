@@ -20,13 +20,13 @@ const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
 
 /// The root of the destination. Every call on what is below works on a directory that
 /// [`Root::directory`] opened, and one name.
-pub(super) struct Root {
+pub(crate) struct Root {
     dir: Arc<OwnedFd>,
     open: VecDeque<(TreePath, Arc<OwnedFd>)>,
 }
 
 impl Root {
-    pub(super) fn new(dir: Arc<OwnedFd>) -> Root {
+    pub(crate) fn new(dir: Arc<OwnedFd>) -> Root {
         Root {
             dir,
             open: VecDeque::new(),
@@ -34,7 +34,7 @@ impl Root {
     }
 
     /// Opens a directory. ELOOP or ENOTDIR where something on the way is none.
-    pub(super) fn directory(&mut self, path: &TreePath) -> Result<Arc<OwnedFd>, Errno> {
+    pub(crate) fn directory(&mut self, path: &TreePath) -> Result<Arc<OwnedFd>, Errno> {
         if path.is_root() {
             return Ok(self.dir.clone());
         }
@@ -62,14 +62,19 @@ impl Root {
     }
 
     /// Opens a file for reading; neither a link is followed nor a pipe waited for.
-    pub(super) fn file(&mut self, path: &TreePath) -> Result<OwnedFd, Errno> {
+    pub(crate) fn file(&mut self, path: &TreePath) -> Result<OwnedFd, Errno> {
         let (dir, name) = path.split().ok_or(Errno::ISDIR)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         openat2(self.directory(&dir)?, name, flags, Mode::empty(), RESOLVE)
     }
 
+    /// The root itself.
+    pub(crate) fn opened(&self) -> Arc<OwnedFd> {
+        self.dir.clone()
+    }
+
     /// Forgets what is open: names may have changed.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.open.clear();
     }
 }

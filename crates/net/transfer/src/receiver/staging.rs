@@ -3,6 +3,7 @@
 use crate::entry::{STAGING, Source, TreePath};
 use crate::error::TransferError;
 use crate::level::Level;
+use crate::manifest::{Proved, Writer};
 use crate::message::FailureKind;
 use codec::{Identity, kind, open_object, seal_object};
 use env::errno::Errno;
@@ -21,6 +22,9 @@ pub const NOTE_VERSION: u16 = 1;
 
 /// Where files go that do not keep what is written to them.
 const QUARANTINE: &str = "quarantine";
+
+/// Files that wait for a later transfer to prove more of them.
+const PENDING: &str = "pending";
 
 /// Longest note in bytes: a path, and some numbers.
 const NOTE_BYTES_MAX: usize = crate::entry::PATH_MAX + 4096;
@@ -129,7 +133,15 @@ impl Staging {
         for found in Dir::read_from(&self.dir)? {
             let found = found?;
             let name = found.file_name().to_bytes();
-            if [&b"."[..], b"..", b"lock", QUARANTINE.as_bytes()].contains(&name) {
+            if [
+                &b"."[..],
+                b"..",
+                b"lock",
+                PENDING.as_bytes(),
+                QUARANTINE.as_bytes(),
+            ]
+            .contains(&name)
+            {
                 continue;
             }
             match number_of(name, b".note") {
@@ -190,6 +202,49 @@ impl Staging {
 
     /// Makes the names in the directory durable.
     pub(super) fn sync(&self) -> Result<(), Errno> {
+        fsync(&self.dir)
+    }
+
+    /// A file without a name, which is gone with its handle.
+    pub(super) fn unnamed(&self) -> Result<OwnedFd, Errno> {
+        let number = self.number();
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let (name, mode) = (name(number, "part"), Mode::RUSR | Mode::WUSR);
+        let file = openat(&self.dir, &name, flags | OFlags::NOFOLLOW, mode)?;
+        unlinkat(&self.dir, &name, AtFlags::empty())?;
+        Ok(file)
+    }
+
+    /// The ledger of files that wait.
+    pub(super) fn open_pending(&self) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        openat(&self.dir, PENDING, flags, Mode::empty())
+    }
+
+    /// Replaces the ledger, durably; where nothing waits there is none.
+    pub(super) fn write_pending<'a>(
+        &self,
+        waiting: impl ExactSizeIterator<Item = &'a Proved>,
+    ) -> Result<(), Errno> {
+        if waiting.len() == 0 {
+            return match unlinkat(&self.dir, PENDING, AtFlags::empty()) {
+                Ok(()) => fsync(&self.dir),
+                Err(Errno::NOENT) => Ok(()),
+                Err(errno) => Err(errno),
+            };
+        }
+        let number = self.number();
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let (name, mode) = (name(number, "part"), Mode::RUSR | Mode::WUSR);
+        let file = openat(&self.dir, &name, flags | OFlags::NOFOLLOW, mode)?;
+        let note = "files that wait until more was written to their device".to_owned();
+        let mut ledger = Writer::begin(file, &[note]);
+        for proved in waiting {
+            ledger.add(proved)?;
+        }
+        let (file, _) = ledger.finish(None)?;
+        fdatasync(&file)?;
+        renameat(&self.dir, &name, &self.dir, PENDING)?;
         fsync(&self.dir)
     }
 
@@ -264,8 +319,9 @@ impl Staging {
         }
         // The removal changes the time that the root has got.
         let before = fstat(root);
-        // A quarantine keeps it, as it should.
-        if statat(&self.dir, QUARANTINE, AtFlags::SYMLINK_NOFOLLOW).is_err() {
+        // A quarantine keeps it, as it should, and a ledger.
+        let has = |name: &str| statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+        if !has(QUARANTINE) && !has(PENDING) {
             let _left = unlinkat(&self.dir, "lock", AtFlags::empty());
             let _left = unlinkat(root, STAGING, AtFlags::REMOVEDIR);
         }

@@ -59,13 +59,17 @@ fn no_flipped_bit_gives_a_wrong_byte_and_a_scrub_mends_it() {
         } else {
             let file = shard::name(id(7), Shard(store.0));
             let parity = if store.0 >= 2 { CHUNK } else { 0 };
-            ("shards", file, rig.layout.data_offset() + parity)
+            (
+                "shards",
+                file,
+                shard::Form::default().data_offset(&rig.layout) + parity,
+            )
         };
         // The header is of no account to a stripe that stands.
         let first = if place == "base" {
             BASE_AT
         } else {
-            shard::HEADER_BYTES
+            shard::Form::default().sums_offset(&rig.layout)
         };
         let at = first + rng.below(length - first);
         let (name, bit) = (format!("{place}{}", store.0), rng.below(8) as u8);

@@ -191,7 +191,7 @@ fn the_word_of_a_store_counts_for_its_own_files() {
             let disk = shards.open(&shard::name(id(7), Shard(store)), Open::Write);
             disk.expect("a shard")
         };
-        let mut before = vec![0; shard::HEADER_BYTES as usize];
+        let mut before = vec![0; shard::Form::default().header_bytes(&rig.layout) as usize];
         header(2).read_at(0, &mut before).expect("reads");
         stripes.leave(replaced);
         empty(&rig, replaced).expect("empties");
@@ -231,4 +231,61 @@ fn a_store_without_the_file_has_no_part_and_too_little_is_an_error() {
     let rebuilt = stripes.rebuild_parts(&site, &[id(7)], &|_| node());
     let error = rebuilt.expect_err("one shard is left");
     assert!(matches!(error, StripeError::TooFew { .. }), "{error}");
+}
+
+/// Lays the shard files of a stripe out as version 1 does.
+fn as_version_1(rig: &Rig) {
+    for (shard, slot) in rig.layout.shards() {
+        let store = slot.store().expect("one for each shard");
+        let (shards, file) = (dir(&rig.world, "shards", store), shard::name(id(7), shard));
+        let disk = shards.open(&file, Open::Read).expect("a shard");
+        let mut bytes = vec![0; disk.len().expect("a length") as usize];
+        disk.read_at(0, &mut bytes).expect("reads");
+        let mut header = shard::Header::decode(&bytes[..4096], Some(SET)).expect("a header");
+        assert_eq!(header.form, shard::Form::Together);
+        let sums = header.form.sums_offset(&rig.layout) as usize;
+        let parity = header.form.data_offset(&rig.layout) as usize;
+        header.form = shard::Form::Apart;
+        let mut old = header.encode(SET).expect("fits");
+        old.extend_from_slice(&bytes[sums..parity]);
+        old.resize(8192, 0);
+        old.extend_from_slice(&bytes[parity..]);
+        drop(disk);
+        shards.remove(&file).expect("removes");
+        let disk = shards.open(&file, Open::Create(old.len() as u64));
+        let disk = disk.expect("a file");
+        disk.write_at(0, &old).expect("writes");
+        disk.sync().expect("syncs");
+        shards.sync().expect("syncs");
+    }
+}
+
+#[test]
+fn shards_of_version_1_are_read_mended_and_made_again_as_such() {
+    let world = World::new(13);
+    let rig = Rig::new(&world, Geometry::new(2, 1).expect("a geometry"));
+    let content = Content::new(&mut world.rng(), 2);
+    rig.create(&content.0);
+    let (stripes, _) = rig.open(rig.stores()).expect("opens");
+    let prepared = rig.prepare(&stripes, 7).expect("prepares");
+    prepared.activate(|_| true).expect("stands");
+    drop(stripes);
+    as_version_1(&rig);
+    let replaced = StoreIndex(2);
+    for anew in [true, false] {
+        let (stripes, report) = rig.open(rig.stores()).expect("opens");
+        assert_eq!((report.whole, report.damaged), (1, Vec::new()));
+        let parity = shard::name(id(7), Shard(2));
+        assert!(world.rot("shards2", &parity, 8192 + 17, 3));
+        assert!(world.rot("base0", "file", BASE_AT + 4096, 3));
+        let mended = stripes.scrub(id(7), true).expect("scrubs");
+        assert_eq!((mended.mended, mended.lost, mended.unread), (2, 0, 0));
+        assert!(read_all(&stripes, 7, 2, true).expect("reads") == content);
+        if anew {
+            stripes.leave(replaced);
+            empty(&rig, replaced).expect("empties");
+            let rebuilt = rebuild(&rig, &stripes, replaced).expect("gets its part");
+            assert_eq!(rebuilt.made.len(), 1);
+        }
+    }
 }

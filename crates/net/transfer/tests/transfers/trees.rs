@@ -1,6 +1,7 @@
 //! Trees from one directory to another, compared by a walk of its own.
 
-use holdfast_transfer::{Level, Options, Report, STAGING, Settings, TransferError, local};
+use crate::place::{Mounted, Place, Sent, harming, noise, send};
+use holdfast_transfer::{Level, Options, STAGING, Settings, TransferError, local};
 use rustix::fs::{AtFlags, FileType, Mode, mknodat};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -9,19 +10,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// On the file system that the build is on: one in memory has no device.
-fn place() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
-}
-
-fn noise(seed: u64, length: usize) -> Vec<u8> {
-    let mut bytes = vec![0; length];
-    env::Rng::new(seed).fill(&mut bytes);
-    bytes
-}
 
 /// What an object is, in words; equal words are equal objects. Inodes are numbered by their first
 /// name.
@@ -213,55 +202,40 @@ fn nasty(root: &Path) {
     time("page", -5, 7);
 }
 
-fn transfer(
-    source: &Path,
-    destination: &Path,
-    settings: &Settings,
-) -> Result<Report, TransferError> {
-    local(
-        source,
-        destination,
-        &Options::default(),
-        settings,
-        &mut |_| (),
-    )
+/// At level `device`.
+fn transfer(place: &Place, settings: &Settings) -> Sent {
+    place.send(Level::Device, settings)
 }
 
 #[test]
 fn a_tree_with_everything_arrives_as_it_is() {
-    let place = place();
-    let (source, destination) = (
-        place.path().join("source"),
-        place.path().join("destination"),
-    );
-    nasty(&source);
-    let report = transfer(&source, &destination, &Settings::default()).unwrap();
+    let place = Place::new();
+    nasty(&place.source);
+    let report = transfer(&place, &Settings::default()).unwrap();
     assert_eq!(report.problems, []);
     assert_eq!(report.level, Level::Device);
-    same(&source, &destination);
-    assert!(!destination.join(STAGING).exists());
-    let blocks = fs::metadata(destination.join("sparse")).unwrap().blocks();
+    same(&place.source, &place.destination);
+    assert!(!place.destination.join(STAGING).exists());
+    let blocks = fs::metadata(place.destination.join("sparse"))
+        .unwrap()
+        .blocks();
     assert!(blocks * 512 < 8 << 20, "holes stay holes: {blocks} blocks");
     // Once more: everything is compared, nothing is sent.
-    let again = transfer(&source, &destination, &Settings::default()).unwrap();
+    let again = transfer(&place, &Settings::default()).unwrap();
     assert!(again.is_whole());
     assert_eq!((again.kept, again.bytes_sent), (again.files, 0));
     assert_eq!(again.files, report.files);
-    same(&source, &destination);
+    same(&place.source, &place.destination);
 }
 
 #[test]
 fn what_differs_under_the_same_time_and_length_is_found_and_sent() {
-    let place = place();
-    let (source, destination) = (
-        place.path().join("source"),
-        place.path().join("destination"),
-    );
-    nasty(&source);
-    transfer(&source, &destination, &Settings::default()).unwrap();
+    let place = Place::new();
+    nasty(&place.source);
+    transfer(&place, &Settings::default()).unwrap();
     // A page goes bad, and a hole gets content, without a trace in length and time.
     for (name, at) in [("a/large", 5_000_000u64), ("sparse", 100 << 20)] {
-        let path = destination.join(name);
+        let path = place.destination.join(name);
         let before = fs::metadata(&path).unwrap().modified().unwrap();
         let mut file = File::options().write(true).open(&path).unwrap();
         file.seek(SeekFrom::Start(at)).unwrap();
@@ -269,28 +243,28 @@ fn what_differs_under_the_same_time_and_length_is_found_and_sent() {
         file.set_modified(before).unwrap();
     }
     // And what has changed in other ways.
-    fs::write(destination.join("one"), "longer").unwrap();
-    fs::remove_file(destination.join("zero")).unwrap();
-    fs::set_permissions(destination.join("range"), fs::Permissions::from_mode(0o777)).unwrap();
-    let report = transfer(&source, &destination, &Settings::default()).unwrap();
+    fs::write(place.destination.join("one"), "longer").unwrap();
+    fs::remove_file(place.destination.join("zero")).unwrap();
+    fs::set_permissions(
+        place.destination.join("range"),
+        fs::Permissions::from_mode(0o777),
+    )
+    .unwrap();
+    let report = transfer(&place, &Settings::default()).unwrap();
     assert!(report.is_whole(), "{:?}", report.problems);
-    same(&source, &destination);
+    same(&place.source, &place.destination);
     assert_eq!(report.files - report.kept, 4);
 }
 
 #[test]
 fn a_single_file_goes_into_the_directory() {
-    let place = place();
-    let destination = place.path().join("destination");
-    fs::write(place.path().join("letter"), noise(1, 5000)).unwrap();
-    let report = transfer(
-        &place.path().join("letter"),
-        &destination,
-        &Settings::default(),
-    );
+    let place = Place::new();
+    fs::write(place.path("letter"), noise(1, 5000)).unwrap();
+    let (letter, settings) = (place.path("letter"), Settings::default());
+    let report = send(&letter, &place.destination, Level::Device, &settings);
     assert!(report.unwrap().is_whole());
     assert_eq!(
-        fs::read(destination.join("letter")).unwrap(),
+        fs::read(place.destination.join("letter")).unwrap(),
         noise(1, 5000)
     );
 }
@@ -309,39 +283,24 @@ fn rot(times: usize) -> Settings {
             rustix::fs::fsync(file).unwrap();
         }
     };
-    Settings {
-        after_sync: Some(Arc::new(hook)),
-        ..Settings::default()
-    }
+    harming(hook)
 }
 
 #[test]
 fn a_page_that_reads_back_wrong_is_sent_again() {
-    let place = place();
-    let (source, destination) = (
-        place.path().join("source"),
-        place.path().join("destination"),
-    );
-    fs::create_dir(&source).unwrap();
-    fs::write(source.join("file"), noise(9, 100_000)).unwrap();
-    let report = transfer(&source, &destination, &rot(2)).unwrap();
+    let place = Place::with_file(noise(9, 100_000));
+    let report = transfer(&place, &rot(2)).unwrap();
     assert!(report.is_whole(), "{:?}", report.problems);
     assert_eq!(report.pages_resent, 2);
-    same(&source, &destination);
+    same(&place.source, &place.destination);
 }
 
 #[test]
 fn a_file_that_does_not_keep_what_is_written_is_put_away_and_named() {
-    let place = place();
-    let (source, destination) = (
-        place.path().join("source"),
-        place.path().join("destination"),
-    );
-    fs::create_dir(&source).unwrap();
-    fs::write(source.join("file"), noise(9, 100_000)).unwrap();
-    fs::create_dir(&destination).unwrap();
-    fs::write(destination.join("file"), "the old one").unwrap();
-    let report = transfer(&source, &destination, &rot(usize::MAX)).unwrap();
+    let place = Place::with_file(noise(9, 100_000));
+    fs::create_dir(&place.destination).unwrap();
+    fs::write(place.destination.join("file"), "the old one").unwrap();
+    let report = transfer(&place, &rot(usize::MAX)).unwrap();
     let [problem] = &report.problems[..] else {
         panic!("{:?}", report.problems);
     };
@@ -349,115 +308,79 @@ fn a_file_that_does_not_keep_what_is_written_is_put_away_and_named() {
         problem.missing && problem.what.contains("quarantine"),
         "{problem:?}"
     );
-    assert_eq!(fs::read(destination.join("file")).unwrap(), b"the old one");
-    let away = destination.join(STAGING).join("quarantine");
+    assert_eq!(
+        fs::read(place.destination.join("file")).unwrap(),
+        b"the old one"
+    );
+    let away = place.destination.join(STAGING).join("quarantine");
     assert_eq!(fs::read_dir(away).unwrap().count(), 1);
 }
 
 /// What level `device` has to find, `wire` cannot: the canary of the levels.
 #[test]
 fn a_fault_behind_the_sync_is_not_seen_at_level_wire() {
-    let place = place();
-    let (source, destination) = (
-        place.path().join("source"),
-        place.path().join("destination"),
-    );
-    fs::create_dir(&source).unwrap();
-    fs::write(source.join("file"), noise(9, 100_000)).unwrap();
-    let options = Options {
-        level: Level::Wire,
-        ..Options::default()
-    };
-    let report = local(&source, &destination, &options, &rot(1), &mut |_| ()).unwrap();
+    let place = Place::with_file(noise(9, 100_000));
+    let report = place.send(Level::Wire, &rot(1)).unwrap();
     assert!(report.is_whole());
     assert_ne!(
-        fs::read(destination.join("file")).unwrap(),
+        fs::read(place.destination.join("file")).unwrap(),
         noise(9, 100_000)
     );
 }
 
 #[test]
 fn what_is_in_the_way_is_named_and_stays() {
-    let place = place();
-    let (source, destination) = (
-        place.path().join("source"),
-        place.path().join("destination"),
-    );
-    fs::create_dir_all(source.join("dir/sub")).unwrap();
-    fs::write(source.join("dir/file"), "x").unwrap();
-    fs::write(source.join("plain"), "y").unwrap();
-    fs::write(source.join("fine"), "z").unwrap();
-    fs::create_dir_all(destination.join("plain/full")).unwrap();
+    let place = Place::new();
+    fs::create_dir_all(place.source.join("dir/sub")).unwrap();
+    fs::write(place.source.join("dir/file"), "x").unwrap();
+    fs::write(place.source.join("plain"), "y").unwrap();
+    fs::write(place.source.join("fine"), "z").unwrap();
+    fs::create_dir_all(place.destination.join("plain/full")).unwrap();
     // A link that leads out, where a directory has to be.
-    fs::create_dir(place.path().join("outside")).unwrap();
-    symlink("../outside", destination.join("dir")).unwrap();
-    let report = transfer(&source, &destination, &Settings::default()).unwrap();
+    fs::create_dir(place.path("outside")).unwrap();
+    symlink("../outside", place.destination.join("dir")).unwrap();
+    let report = transfer(&place, &Settings::default()).unwrap();
     let mut named: Vec<String> = report.problems.iter().map(|p| p.path.to_string()).collect();
     named.sort();
     assert_eq!(named, ["dir", "dir/file", "dir/sub", "plain"]);
     assert!(report.problems.iter().all(|problem| problem.missing));
-    assert_eq!(
-        fs::read_dir(place.path().join("outside")).unwrap().count(),
-        0
-    );
-    assert!(destination.join("plain/full").exists());
-    assert_eq!(fs::read(destination.join("fine")).unwrap(), b"z");
+    assert_eq!(fs::read_dir(place.path("outside")).unwrap().count(), 0);
+    assert!(place.destination.join("plain/full").exists());
+    assert_eq!(fs::read(place.destination.join("fine")).unwrap(), b"z");
 }
 
 #[test]
 fn two_transfers_do_not_work_on_one_destination() {
-    let place = place();
-    let (source, destination) = (
-        place.path().join("source"),
-        place.path().join("destination"),
-    );
-    fs::create_dir(&source).unwrap();
-    fs::write(source.join("file"), "x").unwrap();
-    let (from, to) = (source.clone(), destination.clone());
+    let place = Place::with_file("x");
+    let (from, to) = (place.source.clone(), place.destination.clone());
     let hook = move |_: &std::os::fd::OwnedFd| {
-        let second = transfer(&from, &to, &Settings::default()).unwrap_err();
+        let second = send(&from, &to, Level::Device, &Settings::default()).unwrap_err();
         assert!(second.to_string().contains("another transfer"), "{second}");
     };
-    let settings = Settings {
-        after_sync: Some(Arc::new(hook)),
-        ..Settings::default()
-    };
-    assert!(
-        transfer(&source, &destination, &settings)
-            .unwrap()
-            .is_whole()
-    );
+    assert!(transfer(&place, &harming(hook)).unwrap().is_whole());
 }
 
 #[test]
 fn a_destination_that_cannot_be_is_refused() {
-    let place = place();
-    fs::create_dir(place.path().join("source")).unwrap();
-    fs::write(place.path().join("file"), "x").unwrap();
-    let source = place.path().join("source");
-    for bad in ["file", "missing/deeper"] {
-        let error = transfer(&source, &place.path().join(bad), &Settings::default());
+    let place = Place::with_file("x");
+    let copy = |from: &Path, to: &Path| send(from, to, Level::Device, &Settings::default());
+    for bad in ["source/file", "missing/deeper"] {
+        let error = copy(&place.source, &place.path(bad));
         assert!(
             matches!(error, Err(TransferError::Failed { .. })),
             "{error:?}"
         );
     }
-    let none = transfer(&place.path().join("none"), &source, &Settings::default());
+    let none = copy(&place.path("none"), &place.source);
     assert!(matches!(none, Err(TransferError::Io { .. })), "{none:?}");
 }
 
 #[test]
 fn a_file_that_changes_while_it_is_read_is_read_again_or_named() {
     for (changes, whole) in [(1, true), (usize::MAX, false)] {
-        let place = place();
-        let (source, destination) = (
-            place.path().join("source"),
-            place.path().join("destination"),
-        );
-        fs::create_dir(&source).unwrap();
-        let path = source.join("file");
-        fs::write(&path, noise(3, 5 << 20)).unwrap();
-        fs::write(source.join("other"), noise(4, 5000)).unwrap();
+        let place = Place::with_file(noise(3, 5 << 20));
+        let path = place.source.join("file");
+        fs::write(place.source.join("other"), noise(4, 5000)).unwrap();
         let mut left = changes;
         let mut change = |progress: holdfast_transfer::Progress| {
             if progress.bytes_sent > 0 && left > 0 {
@@ -467,11 +390,18 @@ fn a_file_that_changes_while_it_is_read_is_read_again_or_named() {
             }
         };
         let (options, settings) = (Options::default(), Settings::default());
-        let report = local(&source, &destination, &options, &settings, &mut change).unwrap();
+        let report = local(
+            &place.source,
+            &place.destination,
+            &options,
+            &settings,
+            &mut change,
+        )
+        .unwrap();
         assert_eq!(report.is_whole(), whole, "{:?}", report.problems);
-        assert!(destination.join("other").exists());
+        assert!(place.destination.join("other").exists());
         if whole {
-            same(&source, &destination);
+            same(&place.source, &place.destination);
         } else {
             let [problem] = &report.problems[..] else {
                 panic!("{:?}", report.problems);
@@ -480,90 +410,58 @@ fn a_file_that_changes_while_it_is_read_is_read_again_or_named() {
                 problem.what.contains("changed each of 3 times"),
                 "{problem:?}"
             );
-            assert!(!destination.join("file").exists());
+            assert!(!place.destination.join("file").exists());
         }
-    }
-}
-
-/// A file system in memory, gone with this value.
-struct Mounted(PathBuf);
-
-impl Mounted {
-    fn new(at: PathBuf, options: &str) -> Mounted {
-        fs::create_dir(&at).unwrap();
-        let mount = std::process::Command::new("mount")
-            .args(["-t", "tmpfs", "-o", options, "tmpfs"])
-            .arg(&at)
-            .status();
-        assert!(mount.unwrap().success());
-        Mounted(at)
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _gone = std::process::Command::new("umount")
-            .arg("-l")
-            .arg(&self.0)
-            .status();
     }
 }
 
 #[test]
 fn a_destination_without_room_is_said_to_be_full_and_what_is_in_place_stays_whole() {
-    let place = place();
-    let source = place.path().join("source");
-    fs::create_dir_all(source.join("a")).unwrap();
+    let place = Place::new();
+    fs::create_dir_all(place.source.join("a")).unwrap();
     for number in 0..20 {
         fs::write(
-            source.join("a").join(number.to_string()),
+            place.source.join("a").join(number.to_string()),
             noise(number, 1 << 20),
         )
         .unwrap();
     }
-    let options = Options {
-        level: Level::Cache,
-        ..Options::default()
-    };
-    let small = Mounted::new(place.path().join("small"), "size=8m");
-    let settings = Settings::default();
-    let error = local(&source, &small.0, &options, &settings, &mut |_| ()).unwrap_err();
+    let small = Mounted::in_memory(place.path("small"), "size=8m");
+    let copy = || send(&place.source, &small.0, Level::Cache, &Settings::default());
+    let error = copy().unwrap_err();
     assert_eq!(error.to_string(), "the destination is full");
     for (path, words) in describe(&small.0)
         .iter()
         .filter(|(path, _)| path.starts_with("a"))
     {
-        let right = describe(&source).get(path) == Some(words);
+        let right = describe(&place.source).get(path) == Some(words);
         assert!(right || path == Path::new("a"), "{path:?}: {words}");
     }
     // Room is made, and the same call comes to its end.
-    let remount = ["-o", "remount,size=64m"];
-    let more = std::process::Command::new("mount")
-        .args(remount)
-        .arg(&small.0)
-        .status();
-    assert!(more.unwrap().success());
-    let report = local(&source, &small.0, &options, &settings, &mut |_| ()).unwrap();
+    small.remount("size=64m");
+    let report = copy().unwrap();
     assert!(report.is_whole(), "{:?}", report.problems);
-    same(&source, &small.0);
+    same(&place.source, &small.0);
 }
 
 #[test]
 fn a_destination_that_takes_no_writes_is_refused() {
-    let place = place();
-    let source = place.path().join("source");
-    fs::create_dir(&source).unwrap();
-    let fixed = Mounted::new(place.path().join("fixed"), "ro");
-    let error = transfer(&source, &fixed.0, &Settings::default()).unwrap_err();
+    let place = Place::with_file("x");
+    let fixed = Mounted::in_memory(place.path("fixed"), "ro");
+    let error = send(&place.source, &fixed.0, Level::Device, &Settings::default()).unwrap_err();
     assert!(error.to_string().contains("read-only"), "{error}");
 }
 
 #[test]
 fn a_file_system_in_memory_proves_no_device() {
-    let place = place();
-    let source = place.path().join("source");
-    fs::create_dir(&source).unwrap();
-    let memory = Mounted::new(place.path().join("memory"), "size=8m");
-    let error = transfer(&source, &memory.0, &Settings::default()).unwrap_err();
+    let place = Place::with_file("x");
+    let memory = Mounted::in_memory(place.path("memory"), "size=8m");
+    let error = send(
+        &place.source,
+        &memory.0,
+        Level::Device,
+        &Settings::default(),
+    )
+    .unwrap_err();
     assert!(error.to_string().contains("it is on tmpfs"), "{error}");
 }

@@ -4,8 +4,8 @@ use codec::crc32c;
 use env::real::{RealClock, RealNet, connected_pair};
 use env::{Clock, Moment};
 use holdfast_transfer::{
-    Entry, Level, Meta, STAGING, Settings, Source, ToReceiver, TransferError, TreePath, What,
-    receive,
+    Destination, Entry, Level, Meta, STAGING, Settings, Source, ToReceiver, TransferError,
+    TreePath, What, receive,
 };
 use rpc::{Channel, Connection, Limits, Role};
 use std::fs;
@@ -72,6 +72,16 @@ fn object(name: &str, what: What) -> Entry {
     }
 }
 
+fn begin(version: u16, below: TreePath) -> ToReceiver {
+    ToReceiver::Begin {
+        version,
+        level: Level::Wire,
+        below,
+        manifest: false,
+        write_cache: None,
+    }
+}
+
 /// What a receiver answers to what `lie` says to it.
 fn told(root: &Path, lie: impl FnOnce(&Liar)) -> Result<(), TransferError> {
     let (here, there) = connected_pair().unwrap();
@@ -79,13 +89,15 @@ fn told(root: &Path, lie: impl FnOnce(&Liar)) -> Result<(), TransferError> {
         let limits = Limits::default();
         let server = Connection::start(there, &RealNet, Role::Server, limits).unwrap();
         let client = Connection::start(here, &RealNet, Role::Client, limits).unwrap();
-        let receiving =
-            scope.spawn(move || receive(root, &server, &RealClock, &Settings::default()));
-        let begin = ToReceiver::Begin {
-            version: 1,
-            level: Level::Wire,
-        };
-        let begin = rpc::encode(&begin).unwrap();
+        let receiving = scope.spawn(move || {
+            receive(
+                Destination::At(root),
+                &server,
+                &RealClock,
+                &Settings::default(),
+            )
+        });
+        let begin = rpc::encode(&begin(2, TreePath::root())).unwrap();
         let liar = Liar(client.open(&begin, &[], soon()).unwrap());
         lie(&liar);
         let _gone = liar.0.finish();
@@ -216,9 +228,20 @@ const LIES: &[(&str, Lie)] = &[
         l.offer(0, vec![file("a", 0)]);
         l.end(0);
     }),
+    ("an end of all before the last batch", |l| {
+        l.offer(0, vec![file("a", 0)]);
+        l.say(&ToReceiver::Close { settle: false }, &[]);
+    }),
+    ("two ends", |l| {
+        l.say(&ToReceiver::Close { settle: false }, &[]);
+        l.say(&ToReceiver::Close { settle: true }, &[]);
+    }),
+    ("an offer behind the end", |l| {
+        l.say(&ToReceiver::Close { settle: false }, &[]);
+        l.offer(0, vec![file("a", 1)]);
+    }),
     ("a second beginning", |l| {
-        let (version, level) = (1, Level::Wire);
-        l.say(&ToReceiver::Begin { version, level }, &[]);
+        l.say(&begin(2, TreePath::root()), &[]);
     }),
 ];
 
@@ -295,15 +318,17 @@ fn a_sender_of_another_version_is_told_so() {
         let client = Connection::start(here, &RealNet, Role::Client, limits).unwrap();
         let root = place.path();
         let receiving = scope.spawn(move || {
-            let received = receive(root, &server, &RealClock, &Settings::default());
+            let received = receive(
+                Destination::At(root),
+                &server,
+                &RealClock,
+                &Settings::default(),
+            );
             // What was said last arrives before the connection goes.
             server.close(soon()).unwrap();
             received
         });
-        let begin = ToReceiver::Begin {
-            version: 2,
-            level: Level::Wire,
-        };
+        let begin = begin(3, TreePath::root());
         let channel = client
             .open(&rpc::encode(&begin).unwrap(), &[], soon())
             .unwrap();
@@ -312,9 +337,68 @@ fn a_sender_of_another_version_is_told_so() {
             "{:?}",
             rpc::decode::<holdfast_transfer::ToSender>(&answer.body)
         );
-        assert!(text.contains("the receiver speaks version 1"), "{text}");
+        assert!(text.contains("the receiver speaks version 2"), "{text}");
         drop(channel);
         client.close(soon()).unwrap();
         assert!(receiving.join().unwrap().is_err());
     });
+}
+
+/// What a receiver of several places answers to who asks for `below`.
+fn asked_for(root: &Path, below: TreePath) -> Result<(), TransferError> {
+    let (here, there) = connected_pair().unwrap();
+    std::thread::scope(|scope| {
+        let limits = Limits::default();
+        let server = Connection::start(there, &RealNet, Role::Server, limits).unwrap();
+        let client = Connection::start(here, &RealNet, Role::Client, limits).unwrap();
+        let receiving = scope.spawn(move || {
+            let (settings, root) = (Settings::default(), Destination::Below(root));
+            receive(root, &server, &RealClock, &settings)
+        });
+        let begin = rpc::encode(&begin(2, below)).unwrap();
+        let channel = client.open(&begin, &[], soon()).unwrap();
+        let _gone = channel.finish();
+        while let Ok(Some(_)) = channel.receive(soon()) {}
+        receiving.join().unwrap()
+    })
+}
+
+#[test]
+fn a_sender_gets_no_place_outside_of_the_root_of_a_receiver() {
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let root = place.path().join("root");
+    fs::create_dir_all(root.join("a/b")).unwrap();
+    fs::create_dir(place.path().join("out")).unwrap();
+    std::os::unix::fs::symlink("../out", root.join("way")).unwrap();
+    std::os::unix::fs::symlink("a", root.join("within")).unwrap();
+    fs::write(root.join("file"), "x").unwrap();
+    for good in ["", "a", "a/b", "new", "a/b/new"] {
+        let below = match good {
+            "" => TreePath::root(),
+            good => path(good),
+        };
+        assert_eq!(asked_for(&root, below), Ok(()), "{good}");
+        assert!(root.join(good).is_dir(), "{good}");
+    }
+    for bad in [
+        "..",
+        "../out",
+        "a/../../out",
+        "/tmp",
+        "way",
+        "way/new",
+        "within/new",
+        "file",
+        "file/new",
+        "missing/new",
+        ".holdfast-transfer",
+        "a/.holdfast-transfer/x",
+        "a//b",
+        "a/./b",
+    ] {
+        let answer = asked_for(&root, path(bad));
+        assert!(answer.is_err(), "{bad}: {answer:?}");
+    }
+    assert_eq!(fs::read_dir(place.path().join("out")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2);
 }

@@ -1,0 +1,17 @@
+//! Whole transfers: of all kinds of trees, cut anywhere, with faults in each layer, and with
+//! senders that lie.
+
+#[path = "transfers/cuts.rs"]
+mod cuts;
+#[path = "transfers/evidence.rs"]
+mod evidence;
+#[path = "transfers/filters.rs"]
+mod filters;
+#[path = "transfers/levels.rs"]
+mod levels;
+#[path = "transfers/liars.rs"]
+mod liars;
+#[path = "transfers/place.rs"]
+mod place;
+#[path = "transfers/trees.rs"]
+mod trees;

@@ -1,0 +1,203 @@
+//! Connections that are cut or damaged at any byte: the transfer is called again until it ends, and
+//! no wrong byte is ever in place.
+
+use crate::place::{Place, files, harming, noise};
+use env::real::{RealClock, RealNet, connected_pair};
+use env::sim::{Harm, harmed};
+use env::{Clock, Rng, Stream};
+use holdfast_transfer::{
+    Destination, Level, Options, Report, STAGING, Settings, TransferError, receive, send,
+};
+use rpc::{Connection, Limits, Role};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The side that is harmed.
+#[derive(Clone)]
+struct Victim {
+    role: Role,
+    harm: Harm,
+    /// The bytes that it has received.
+    received: Arc<AtomicU64>,
+}
+
+fn victim(role: Role, harm: Harm) -> Option<Victim> {
+    Some(Victim {
+        role,
+        harm,
+        received: Arc::default(),
+    })
+}
+
+/// One attempt over a connection that is harmed for the receiver, or for the sender.
+fn attempt(
+    source: &Path,
+    destination: &Path,
+    level: Level,
+    victim: Option<Victim>,
+) -> Result<Report, TransferError> {
+    let (here, there) = connected_pair().unwrap();
+    let through = |stream: Arc<dyn Stream>, role| -> Arc<dyn Stream> {
+        match &victim {
+            Some(victim) if victim.role == role => {
+                harmed(stream, victim.harm, victim.received.clone())
+            }
+            _ => stream,
+        }
+    };
+    let (here, there) = (through(here, Role::Client), through(there, Role::Server));
+    let limits = Limits::default();
+    let options = Options {
+        level,
+        patience: Duration::from_secs(60),
+        ..Options::default()
+    };
+    let soon = || RealClock.now().after(Duration::from_secs(60));
+    std::thread::scope(|scope| {
+        let server = Connection::start(there, &RealNet, Role::Server, limits)?;
+        let client = Connection::start(here, &RealNet, Role::Client, limits)?;
+        let receiving = scope.spawn(move || {
+            let settings = Settings {
+                patience: Duration::from_secs(60),
+                ..Settings::default()
+            };
+            let received = receive(Destination::At(destination), &server, &RealClock, &settings);
+            match received {
+                Ok(()) => server.close(soon()).map_err(TransferError::from),
+                Err(error) => Err(error),
+            }
+        });
+        let sent = send(source, &client, &RealClock, &options, &mut |_| ());
+        let _ended = sent.is_ok().then(|| client.close(soon()));
+        let received = receiving.join().unwrap();
+        // A side that is told nothing wrong has done its part.
+        let report = sent?;
+        drop(received);
+        Ok(report)
+    })
+}
+
+/// Sends until the receiver has received so many bytes.
+pub(crate) fn cut_short(
+    source: &Path,
+    destination: &Path,
+    bytes: u64,
+) -> Result<Report, TransferError> {
+    let cut = victim(Role::Server, Harm::Cut(bytes));
+    attempt(source, destination, Level::Device, cut)
+}
+
+/// What is in place is what was to be sent, in whole.
+fn only_right_files(source: &BTreeMap<PathBuf, Vec<u8>>, destination: &Path, what: &str) {
+    for (path, content) in files(destination) {
+        let right = source.get(&path);
+        assert!(right == Some(&content), "{what}: {path:?} is wrong");
+    }
+}
+
+fn small_tree(root: &Path) {
+    fs::create_dir_all(root.join("dir")).unwrap();
+    for number in 0..12 {
+        let name = root.join("dir").join(format!("f{number}"));
+        fs::write(name, noise(number, 700 * number as usize)).unwrap();
+    }
+    fs::write(root.join("last"), noise(99, 9000)).unwrap();
+}
+
+/// Bytes of a conversation, one way.
+fn length_of(source: &Path, destination: &Path, role: Role) -> u64 {
+    let untouched = victim(role, Harm::Cut(u64::MAX));
+    let whole = attempt(source, destination, Level::Cache, untouched.clone());
+    assert!(whole.unwrap().is_whole());
+    untouched.map_or(0, |victim| victim.received.load(Ordering::Relaxed))
+}
+
+#[test]
+fn a_transfer_that_is_cut_anywhere_leaves_only_whole_files_and_goes_on() {
+    harm_everywhere("cut", Harm::Cut);
+}
+
+#[test]
+fn a_bit_that_is_flipped_anywhere_is_found() {
+    harm_everywhere("flip", Harm::Flip);
+}
+
+fn harm_everywhere(what: &str, harm: impl Fn(u64) -> Harm) {
+    let place = Place::new();
+    small_tree(&place.source);
+    let right = files(&place.source);
+    let mut rng = Rng::new(7);
+    let mut met_harm = 0;
+    for role in [Role::Server, Role::Client] {
+        let all = length_of(&place.source, &place.path(&format!("{role:?}")), role);
+        for number in 0..60 {
+            let at = rng.below(all);
+            let what = format!("{what} at {at} of what the {role:?} receives");
+            let destination = place.path(&format!("{role:?}{number}"));
+            let first = attempt(
+                &place.source,
+                &destination,
+                Level::Cache,
+                victim(role, harm(at)),
+            );
+            only_right_files(&right, &destination, &what);
+            met_harm += usize::from(first.is_err());
+            let then = attempt(&place.source, &destination, Level::Cache, None).expect(&what);
+            assert!(then.is_whole(), "{what}: {:?}", then.problems);
+            assert!(files(&destination) == right, "{what}");
+            fs::remove_dir_all(&destination).unwrap();
+        }
+    }
+    assert!(met_harm > 100, "{met_harm} of 120 met the conversation");
+}
+
+#[test]
+fn a_large_file_goes_on_where_it_was_proved() {
+    const LENGTH: usize = 150 << 20;
+    let place = Place::with_file(noise(5, LENGTH));
+    let first = cut_short(&place.source, &place.destination, 140 << 20);
+    assert!(first.is_err(), "{first:?}");
+    assert!(files(&place.destination).is_empty());
+    let then = attempt(&place.source, &place.destination, Level::Device, None).unwrap();
+    assert!(then.is_whole());
+    // It was cut at 140 MiB: of that at most three batches and one part are sent again.
+    let resumed = then.bytes_resumed;
+    assert!(resumed >= (140 - 3 * 33 - 4) << 20, "{resumed}");
+    assert_eq!(then.bytes_sent + resumed, LENGTH as u64);
+    assert!(files(&place.destination) == files(&place.source));
+    assert!(!place.destination.join(STAGING).exists());
+}
+
+/// A part that was proved at a lower level, or of another file, is not gone on with.
+#[test]
+fn what_was_proved_of_another_source_or_at_a_lower_level_does_not_count() {
+    let place = Place::with_file(noise(5, 120 << 20));
+    let cut = || victim(Role::Server, Harm::Cut(115 << 20));
+    attempt(&place.source, &place.destination, Level::Wire, cut()).unwrap_err();
+    let then = attempt(&place.source, &place.destination, Level::Device, cut());
+    assert!(then.is_err());
+    fs::write(place.source.join("file"), noise(6, 120 << 20)).unwrap();
+    let then = attempt(&place.source, &place.destination, Level::Device, None).unwrap();
+    assert_eq!(then.bytes_resumed, 0);
+    assert!(files(&place.destination) == files(&place.source));
+}
+
+/// The canary of these tests: a file that is changed between its sync and a proof that is not asked
+/// for is found by them.
+#[test]
+fn a_wrong_file_in_place_is_found() {
+    let place = Place::new();
+    small_tree(&place.source);
+    let harm = |file: &std::os::fd::OwnedFd| {
+        rustix::io::pwrite(file, b"?", 3).unwrap();
+    };
+    let sent = place.send(Level::Wire, &harming(harm));
+    assert!(sent.unwrap().is_whole());
+    let right = files(&place.source);
+    let look = || only_right_files(&right, &place.destination, "planted");
+    assert!(std::panic::catch_unwind(look).is_err());
+}

@@ -1,0 +1,254 @@
+//! What is left of a transfer: its manifest, and what waits for level `medium`.
+
+use crate::place::{Place, harming, noise};
+use holdfast_transfer::manifest::{self, Manifest, Proved, Signer};
+use holdfast_transfer::verify::{Difference, Verified, verify};
+use holdfast_transfer::{Level, Options, Report, STAGING, Settings, TransferError, local};
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+fn signer() -> Settings {
+    // PKCS #8 of an Ed25519 key (RFC 8410, 7).
+    let head = [
+        0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20,
+    ];
+    let signer = Signer::new(&[&head[..], &[7; 32]].concat(), None).unwrap();
+    Settings {
+        signer: Some(Arc::new(signer)),
+        ..Settings::default()
+    }
+}
+
+fn send(place: &Place, options: &Options) -> Result<Report, TransferError> {
+    local(
+        &place.source,
+        &place.destination,
+        options,
+        &signer(),
+        &mut |_| (),
+    )
+}
+
+fn with_manifest(place: &Place) -> Options {
+    Options {
+        manifest: Some(place.path("manifest")),
+        ..Options::default()
+    }
+}
+
+fn listed(path: &Path) -> (Manifest, Vec<Proved>) {
+    let mut found = Vec::new();
+    let file = BufReader::new(File::open(path).unwrap());
+    let manifest = manifest::read(file, |proved| found.push(proved)).unwrap();
+    (manifest, found)
+}
+
+fn held_against(place: &Place) -> Verified {
+    let file = BufReader::new(File::open(place.path("manifest")).unwrap());
+    verify(file, &place.destination, 4, |_| ()).unwrap().1
+}
+
+fn tree() -> Place {
+    let place = Place::with_file(noise(1, 3 << 20));
+    fs::create_dir(place.source.join("dir")).unwrap();
+    for number in 0..300u64 {
+        let name = place.source.join(format!("dir/{number}"));
+        fs::write(name, noise(number, 37 * number as usize)).unwrap();
+    }
+    let sparse = File::create(place.source.join("sparse")).unwrap();
+    sparse.set_len(50 << 20).unwrap();
+    sparse.write_all_at(b"far", 40 << 20).unwrap();
+    place
+}
+
+#[test]
+fn a_manifest_says_what_was_proved_and_finds_what_differs_later() {
+    let place = tree();
+    let report = send(&place, &with_manifest(&place)).unwrap();
+    assert!(report.is_whole());
+    let (manifest, files) = listed(&place.path("manifest"));
+    assert_eq!(manifest.files, report.files);
+    assert_eq!(manifest.bytes, report.bytes);
+    assert!(manifest.signature.is_some());
+    assert!(files.iter().all(|file| file.level == Level::Device));
+    let right = held_against(&place);
+    assert!(right.is_right(), "{:?}", right.differences);
+    assert_eq!((right.files, right.level()), (302, Level::Device));
+    // The same tree again: all is compared, and listed with the same sums.
+    let again = send(&place, &with_manifest(&place)).unwrap();
+    assert_eq!(again.kept, again.files);
+    let sums = |files: Vec<Proved>| {
+        let mut sums: Vec<_> = files.into_iter().map(|f| (f.path, f.sum)).collect();
+        sums.sort_by(|(a, _), (b, _)| a.cmp(b));
+        sums
+    };
+    assert_eq!(sums(listed(&place.path("manifest")).1), sums(files));
+    // One file rots, one hole gets content, one is written, one goes, one becomes a link.
+    for (name, at) in [("file", 2_000_000u64), ("sparse", 10 << 20)] {
+        let file = File::options()
+            .write(true)
+            .open(place.destination.join(name))
+            .unwrap();
+        let before = file.metadata().unwrap().modified().unwrap();
+        file.write_all_at(b"rot", at).unwrap();
+        file.set_modified(before).unwrap();
+    }
+    fs::write(place.destination.join("dir/7"), "new").unwrap();
+    fs::remove_file(place.destination.join("dir/8")).unwrap();
+    fs::remove_file(place.destination.join("dir/9")).unwrap();
+    std::os::unix::fs::symlink("10", place.destination.join("dir/9")).unwrap();
+    let later = held_against(&place);
+    let named: Vec<(String, Difference)> = later
+        .differences
+        .into_iter()
+        .map(|(path, difference)| (path.to_string(), difference))
+        .collect();
+    assert_eq!(
+        named,
+        [
+            ("dir/7".to_owned(), Difference::Written),
+            ("dir/8".to_owned(), Difference::Missing),
+            ("dir/9".to_owned(), Difference::NoFile),
+            ("file".to_owned(), Difference::Rotten),
+            ("sparse".to_owned(), Difference::Rotten),
+        ]
+    );
+    assert_eq!(later.files, 302 - 5);
+}
+
+#[test]
+fn a_manifest_of_a_transfer_that_went_on_is_that_of_the_whole_files() {
+    let place = Place::with_file(noise(5, 150 << 20));
+    let first = crate::cuts::cut_short(&place.source, &place.destination, 140 << 20);
+    assert!(first.is_err());
+    let report = send(&place, &with_manifest(&place)).unwrap();
+    assert!(report.bytes_resumed > 0);
+    let right = held_against(&place);
+    assert!(right.is_right(), "{:?}", right.differences);
+    assert_eq!(right.bytes, 150 << 20);
+}
+
+fn medium(place: &Place, settle: bool) -> Options {
+    Options {
+        level: Level::Medium,
+        write_cache: Some(40 << 20),
+        settle,
+        ..with_manifest(place)
+    }
+}
+
+/// So many files of 8 MiB, each a batch and more with three others.
+fn large_files(count: u64) -> Place {
+    let place = Place::new();
+    fs::create_dir(&place.source).unwrap();
+    let bytes = noise(1, (8 << 20) + count as usize);
+    for number in 0..count as usize {
+        let name = place.source.join(format!("{number:02}"));
+        fs::write(name, &bytes[number..number + (8 << 20)]).unwrap();
+    }
+    place
+}
+
+fn levels(place: &Place) -> (usize, usize) {
+    let (_, files) = listed(&place.path("manifest"));
+    let of = |level| files.iter().filter(|file| file.level == level).count();
+    (of(Level::Medium), of(Level::Device))
+}
+
+#[test]
+fn what_has_more_than_the_write_cache_behind_it_is_proved_at_medium_and_the_rest_waits() {
+    let place = large_files(12);
+    let report = send(&place, &medium(&place, false)).unwrap();
+    assert!(report.is_whole(), "{:?}", report.problems);
+    // Of three batches of 32 MiB the first has 64 MiB behind it, the second 32.
+    assert_eq!((report.settled, report.pending), (4, 8));
+    assert_eq!(levels(&place), (4, 8));
+    assert!(held_against(&place).is_right());
+    // The ledger says which.
+    let ledger = place.destination.join(STAGING).join("pending");
+    assert_eq!(listed(&ledger).1.len(), 8);
+    // Another transfer of other files to the same place pushes them out.
+    let source = place.path("more");
+    fs::create_dir(&source).unwrap();
+    let bytes = noise(2, 8 << 20);
+    for number in 0..8 {
+        fs::write(source.join(format!("more{number}")), &bytes).unwrap();
+    }
+    let (options, settings) = (medium(&place, false), Settings::default());
+    let report = local(
+        &source,
+        &place.destination,
+        &options,
+        &settings,
+        &mut |_| (),
+    )
+    .unwrap();
+    assert_eq!((report.settled, report.pending), (8, 8));
+    assert_eq!(listed(&ledger).1.len(), 8);
+    assert!(
+        listed(&ledger)
+            .1
+            .iter()
+            .all(|file| file.path.to_string().starts_with("more"))
+    );
+}
+
+#[test]
+fn scratch_data_settles_everything_where_it_is_wanted() {
+    let place = large_files(5);
+    let report = send(&place, &medium(&place, true)).unwrap();
+    assert!(report.is_whole(), "{:?}", report.problems);
+    assert_eq!((report.settled, report.pending), (5, 0));
+    assert_eq!(levels(&place), (5, 0));
+    assert!(!place.destination.join(STAGING).exists());
+}
+
+#[test]
+fn a_file_that_rots_while_it_waits_is_named() {
+    let place = large_files(12);
+    let first = place.destination.join("00");
+    let synced = AtomicUsize::new(0);
+    let rot = move |_: &OwnedFd| {
+        // With the first file of the second batch: the first batch is in place, and waits.
+        if synced.fetch_add(1, Ordering::SeqCst) == 4 {
+            let file = File::options().write(true).open(&first).unwrap();
+            let before = file.metadata().unwrap().modified().unwrap();
+            file.write_all_at(b"rot", 77_777).unwrap();
+            file.set_modified(before).unwrap();
+            file.sync_all().unwrap();
+        }
+    };
+    let (options, settings) = (medium(&place, true), harming(rot));
+    let destination = &place.destination;
+    let report = local(&place.source, destination, &options, &settings, &mut |_| ()).unwrap();
+    let [problem] = &report.problems[..] else {
+        panic!("{:?}", report.problems);
+    };
+    assert_eq!(problem.path.to_string(), "00");
+    assert!(problem.what.contains("has not kept it"), "{problem:?}");
+    assert_eq!((report.settled, report.pending), (11, 0));
+}
+
+#[test]
+fn medium_is_refused_where_nobody_says_what_the_device_caches() {
+    let place = Place::with_file("x");
+    for options in [
+        Options {
+            write_cache: None,
+            ..medium(&place, false)
+        },
+        Options {
+            level: Level::Device,
+            ..medium(&place, false)
+        },
+    ] {
+        let refused = send(&place, &options).unwrap_err();
+        assert!(refused.to_string().contains("write cache"), "{refused}");
+        assert!(!place.destination.exists());
+    }
+}
