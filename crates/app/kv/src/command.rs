@@ -15,6 +15,7 @@ mod counters;
 mod debug;
 mod expiry;
 mod hashes;
+mod hyperloglog;
 mod info;
 mod introspect;
 mod keys;
@@ -23,6 +24,9 @@ mod pubsub;
 mod scan;
 mod server;
 mod sets;
+mod sort;
+mod sorted_combine;
+mod sorted_sets;
 mod strings;
 mod transactions;
 
@@ -154,6 +158,10 @@ static TABLES: &[&[Command]] = &[
     lists::COMMANDS,
     hashes::COMMANDS,
     sets::COMMANDS,
+    sort::COMMANDS,
+    sorted_sets::COMMANDS,
+    sorted_combine::COMMANDS,
+    hyperloglog::COMMANDS,
     transactions::COMMANDS,
     pubsub::COMMANDS,
     connection::COMMANDS,

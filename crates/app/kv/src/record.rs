@@ -1,6 +1,7 @@
 //! What the log keeps of an entry: `docs/formats/kv.md`.
 
 use crate::keyspace::DATABASES;
+use crate::value::Value;
 
 /// Bytes in front of the key.
 pub const HEADER_BYTES: usize = 14;
@@ -166,6 +167,32 @@ pub fn decode_arguments(mut body: &[u8]) -> Result<Vec<&[u8]>, RecordError> {
     }
 }
 
+/// What a record is, for people.
+///
+/// # Errors
+/// It is none of this version.
+pub fn describe(bytes: &[u8]) -> Result<String, RecordError> {
+    let record = decode(bytes)?;
+    let what = match record.kind {
+        Kind::Text => format!("a string of {} bytes", record.body.len()),
+        Kind::Object => {
+            let value = Value::decode(record.body, &values::Thresholds::REDIS);
+            let value = value.ok_or(RecordError::Value)?;
+            format!("a {} of {} elements", value.type_name(), value.len())
+        }
+        Kind::Change => {
+            let arguments = decode_arguments(record.body)?;
+            let name = arguments.first().copied().unwrap_or_default();
+            format!("a change by {}", name.escape_ascii())
+        }
+    };
+    let key = record.key.escape_ascii();
+    Ok(format!(
+        "database {}, key \"{key}\", {what}",
+        record.database
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,6 +205,8 @@ mod tests {
         let record = decode(&bytes).unwrap();
         assert_eq!((record.kind, record.database), (Kind::Change, 3));
         assert_eq!((record.expires_ms, record.key), (Some(77), &b"key"[..]));
+        let said = describe(&bytes).unwrap();
+        assert_eq!(said, "database 3, key \"key\", a change by HSET");
         let arguments = decode_arguments(record.body).unwrap();
         assert_eq!(arguments, [&b"HSET"[..], b"key", b"", b"value"]);
         for end in 0..bytes.len() {

@@ -1,6 +1,7 @@
 //! A value, and how records have it: `docs/formats/kv.md`.
 
 use crate::entry::allocated;
+use crate::fault::Fault;
 use values::{AddOptions, Element, End, Hash, List, Set, SortedSet, Thresholds};
 
 /// A value of an entry.
@@ -119,6 +120,31 @@ impl Value {
     /// Whether it is counted anew at every change: that of a long list visits its nodes.
     pub(crate) fn counts_fast(&self) -> bool {
         !matches!(self, Value::List(list) if list.len() > 4096)
+    }
+
+    /// As DUMP answers it.
+    pub fn dump(self) -> Vec<u8> {
+        values::rdb::dump(&match self {
+            Value::Text(text) => values::StringValue::new(&text).into(),
+            Value::List(list) => values::Value::List(list),
+            Value::Hash(hash) => values::Value::Hash(hash),
+            Value::Set(set) => values::Value::Set(set),
+            Value::SortedSet(set) => values::Value::SortedSet(set),
+        })
+    }
+
+    /// As RESTORE reads it.
+    pub(crate) fn restore(payload: &[u8], thresholds: &Thresholds) -> Result<Value, Fault> {
+        Ok(match values::rdb::restore(payload, thresholds)? {
+            values::Value::String(text) => Value::Text(text.to_vec()),
+            values::Value::List(list) => Value::List(list),
+            values::Value::Hash(hash) => Value::Hash(hash),
+            values::Value::Set(set) => Value::Set(set),
+            values::Value::SortedSet(set) => Value::SortedSet(set),
+            values::Value::Stream(_) => {
+                return Err(Fault::of("ERR Bad data format: streams are not supported"));
+            }
+        })
     }
 
     /// Writes it as records have it.

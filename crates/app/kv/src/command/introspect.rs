@@ -170,7 +170,7 @@ fn command_(call: &mut Call<'_>) -> Answer {
         }
         return Ok(());
     }
-    if call.sub("GETKEYS", -3)? || call.sub("GETKEYSANDFLAGS", -3)? {
+    if call.sub("GETKEYS", -4)? || call.sub("GETKEYSANDFLAGS", -4)? {
         return get_keys(call);
     }
     if call.sub("LIST", -2)? {

@@ -4,6 +4,7 @@ use super::{Call, Command, Flags, command};
 use crate::engine::Engine;
 use crate::fault::{Answer, Fault, NO_SUCH_KEY, SYNTAX};
 use crate::keyspace::DATABASES;
+use crate::value::Value;
 
 const READ: Flags = Flags::READONLY.and(Flags::FAST);
 const WRITE: Flags = Flags::WRITE.and(Flags::FAST);
@@ -29,6 +30,15 @@ pub(super) static COMMANDS: &[Command] = &[
     command("flushdb", -1, Flags::WRITE, (0, 0, 0), "server", flush),
     command("flushall", -1, Flags::WRITE, (0, 0, 0), "server", flush),
     command("object", -2, Flags::READONLY, (2, 2, 1), "generic", object),
+    command("dump", 2, Flags::READONLY, (1, 1, 1), "generic", dump),
+    command(
+        "restore",
+        -4,
+        Flags::WRITE.and(Flags::DENY_OOM),
+        (1, 1, 1),
+        "generic",
+        restore,
+    ),
 ];
 
 fn del(call: &mut Call<'_>) -> Answer {
@@ -235,4 +245,56 @@ fn object(call: &mut Call<'_>) -> Answer {
         ));
     }
     call.answer((now_ms / 1000) as i64 - i64::from(access))
+}
+
+fn dump(call: &mut Call<'_>) -> Answer {
+    let (database, key) = (call.db(), call.arg(1));
+    let dumped = call
+        .engine
+        .peek(database, key)
+        .map(|entry| entry.to_value().dump());
+    call.reply().bulk_or_null(dumped.as_deref());
+    Ok(())
+}
+
+fn restore(call: &mut Call<'_>) -> Answer {
+    let (database, key) = (call.db(), call.arg(1));
+    let (mut replace, mut absolute) = (false, false);
+    let mut at = 4;
+    while at < call.len() {
+        if call.is(at, "REPLACE") {
+            replace = true;
+        } else if call.is(at, "ABSTTL") {
+            absolute = true;
+        } else if (call.is(at, "IDLETIME") || call.is(at, "FREQ")) && at + 1 < call.len() {
+            if call.integer(at + 1)? < 0 {
+                return Err(Fault::of("ERR Invalid IDLETIME value, must be >= 0"));
+            }
+            at += 1;
+        } else {
+            return Err(SYNTAX);
+        }
+        at += 1;
+    }
+    if !replace && call.engine.exists(database, key) {
+        return Err(Fault::of("BUSYKEY Target key name already exists."));
+    }
+    let ttl = call.integer(2)?;
+    let invalid = Fault::of("ERR Invalid TTL value, must be >= 0");
+    let ttl = u64::try_from(ttl).map_err(|_| invalid)?;
+    let value = Value::restore(call.arg(3), &call.engine.config.thresholds)?;
+    let expires = match (ttl, absolute) {
+        (0, _) => None,
+        (at, true) => Some(at),
+        (after, false) => Some(call.engine.now_ms.saturating_add(after)),
+    };
+    if expires.is_some_and(|at| at <= call.engine.now_ms) {
+        if call.engine.remove(database, key).is_some() {
+            call.notify(b'g', "del", key);
+        }
+        return call.ok();
+    }
+    call.engine.put(database, key, value, expires);
+    call.notify(b'g', "restore", key);
+    call.ok()
 }

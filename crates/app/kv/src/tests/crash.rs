@@ -22,7 +22,7 @@ fn command(rng: &mut Rng) -> String {
     let other = format!("key{}", rng.below(6));
     let (field, number) = (rng.below(40), rng.below(1000));
     let long = "x".repeat(rng.index(300));
-    match rng.below(24) {
+    match rng.below(30) {
         0..3 => format!("SET {key} {number}{long}"),
         3 => format!("INCR {key}"),
         4 => format!("APPEND {key} {}", "y".repeat(1500)),
@@ -39,6 +39,11 @@ fn command(rng: &mut Rng) -> String {
         20 => format!("LMOVE l{key} l{other} LEFT RIGHT"),
         21 => format!("SMOVE s{key} s{other} m{field}"),
         22 => format!("COPY h{key} {other} REPLACE"),
+        23..25 => format!("ZADD z{key} {number} m{field}{long}"),
+        25 => format!("ZPOPMIN z{key}"),
+        26 => format!("ZINCRBY z{key} {number} m{field}"),
+        27 => format!("SETRANGE {key} {number} z"),
+        28 => format!("ZUNIONSTORE z{key} 2 z{key} z{other}"),
         _ => match rng.below(6) {
             0 => "FLUSHDB".to_owned(),
             1 => "SWAPDB 0 1".to_owned(),
