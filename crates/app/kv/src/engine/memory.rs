@@ -41,7 +41,7 @@ impl Engine {
                 self.notify(b'e', "evicted", database, &key);
             }
         }
-        self.used_at = 0;
+        self.used_at = u64::MAX;
         match used <= max {
             true => Ok(()),
             false => Err(Fault::of(
