@@ -125,7 +125,7 @@ impl Engine {
             sweep: 0,
             sweeps: true,
             used_bytes: 0,
-            used_at: 0,
+            used_at: u64::MAX,
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod commands;
 mod crash;
+mod start;
 
 use crate::{Config, Engine, Policy, Token, load};
 use std::sync::atomic::AtomicU64;
@@ -39,6 +40,11 @@ fn ask(engine: &mut Engine, client: Token, line: &str) -> String {
 
 /// An engine on the log of a simulated world.
 fn open(world: &env::sim::World, policy: Policy) -> (Engine, Token) {
+    open_with(world, policy, Config::default())
+}
+
+/// As [`open`], with settings.
+fn open_with(world: &env::sim::World, policy: Policy, config: Config) -> (Engine, Token) {
     let directories = || {
         Ok(vec![vlog::Directory {
             dir: world.dir("one"),
@@ -53,7 +59,6 @@ fn open(world: &env::sim::World, policy: Policy) -> (Engine, Token) {
         recovery_threads: 1,
         ..vlog::Options::default()
     };
-    let config = Config::default();
     let loaded = load(directories, options, policy, &config, &AtomicU64::new(0)).unwrap();
     let mut engine = Engine::new(config, env::Rng::new(1));
     engine.serve(loaded);

@@ -23,7 +23,8 @@ impl Engine {
     /// Makes room below `maxmemory`.
     pub(crate) fn may_grow(&mut self) -> Answer {
         let max = self.config.maxmemory;
-        if max == 0 || self.used() <= max {
+        // What the log has is not refused: it may be of a server that had more.
+        if max == 0 || self.replays() || self.used() <= max {
             return Ok(());
         }
         let mut used = self.keyspace.memory_bytes();
@@ -40,7 +41,7 @@ impl Engine {
                 self.notify(b'e', "evicted", database, &key);
             }
         }
-        self.used_at = 0;
+        self.used_at = u64::MAX;
         match used <= max {
             true => Ok(()),
             false => Err(Fault::of(

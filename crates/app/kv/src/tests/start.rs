@@ -1,0 +1,54 @@
+//! What a start makes of a log.
+
+use super::{ask, open, open_with, send};
+use crate::{Config, Policy};
+use env::sim::World;
+
+#[test]
+fn a_start_with_less_memory_than_the_log_has_loses_nothing() {
+    let world = World::new(1);
+    let (mut engine, client) = open(&world, Policy::No);
+    for number in 0..50 {
+        send(
+            &mut engine,
+            client,
+            &format!("HSET h f{number} {}", "x".repeat(100)),
+        );
+    }
+    // The last of them are changes of a whole.
+    let before = engine.contents();
+    engine.close().unwrap();
+    for policy in ["noeviction", "allkeys-random"] {
+        let mut config = Config::default();
+        config.set("maxmemory", "1").unwrap();
+        config.set("maxmemory-policy", policy).unwrap();
+        let (mut engine, _) = open_with(&world, Policy::No, config);
+        assert_eq!(engine.contents(), before, "{policy}");
+        engine.close().unwrap();
+    }
+}
+
+#[test]
+fn times_are_kept_and_what_is_over_goes_after_the_start() {
+    let world = World::new(2);
+    let (mut engine, client) = open(&world, Policy::No);
+    send(
+        &mut engine,
+        client,
+        &format!("RPUSH l {}", "x ".repeat(2000)),
+    );
+    send(&mut engine, client, "PEXPIREAT l 1700000000500");
+    send(&mut engine, client, "RPUSH l last");
+    send(&mut engine, client, "SET k v PXAT 1700000000500");
+    engine.close().unwrap();
+    let (mut engine, client) = open(&world, Policy::No);
+    engine.session_mut(client).unwrap().reply.clear();
+    assert_eq!(ask(&mut engine, client, "LLEN l"), ":2001");
+    assert_eq!(ask(&mut engine, client, "PEXPIRETIME l"), ":1700000000500");
+    engine.set_time(1_700_000_000_500, 0);
+    engine.sweep();
+    assert_eq!(ask(&mut engine, client, "DBSIZE"), ":0");
+    engine.close().unwrap();
+    let (engine, _) = open(&world, Policy::No);
+    assert_eq!(engine.contents(), "");
+}
