@@ -179,5 +179,6 @@ fn pages_are_torn_on_ext4_without_double_write() {
 
 #[test]
 fn with_double_write_the_same_cuts_are_survived_on_ext4() {
-    database::survives_on_ext4::<Place>(10);
+    // Its recovery does not take some whole copies of the double write: docs/integrations/mariadb.md.
+    database::survives_on_ext4::<Place>(10, 2);
 }

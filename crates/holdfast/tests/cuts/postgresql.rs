@@ -151,5 +151,5 @@ fn pages_are_torn_on_ext4_without_full_page_writes() {
 
 #[test]
 fn with_full_page_writes_the_same_cuts_are_survived_on_ext4() {
-    database::survives_on_ext4::<Place>(5);
+    database::survives_on_ext4::<Place>(5, 0);
 }
