@@ -31,6 +31,8 @@ pub struct Round {
     pub made: u64,
     /// Stripes that were given up.
     pub given_up: u64,
+    /// Of those that were made, the ones with a colder chunk in the place of a warmed one.
+    pub swapped: u64,
     /// Share of the capacity that is encoded after it, from 0 to 1.
     pub encoded_share: f64,
     /// Share of the load that the encoded chunks had in it, from 0 to 1.
@@ -166,9 +168,9 @@ impl Files<'_> {
 /// What is done as the decisions of a plan come in.
 #[derive(Default)]
 struct Work {
-    batch: Vec<(NewStripe, Option<StripeId>)>,
-    /// Stripes that took the place of the plan's, after a swap.
-    now: BTreeMap<StripeId, StripeId>,
+    batch: Vec<NewStripe>,
+    /// What is to take the place of stripes that were given up for a swap.
+    swaps: BTreeMap<StripeId, NewStripe>,
     gone: BTreeSet<StripeId>,
     round: Round,
 }
@@ -218,6 +220,7 @@ impl Engine {
             self.carry_out(decision, &files, &parameters, &mut work)?;
         }
         self.finish_batch(&parameters, &mut work)?;
+        self.finish_swaps(&parameters, &mut work)?;
         work.round.encoded_share = plan.encoded_share();
         work.round.load_share = plan.load_share();
         work.round.user_bytes = user_bytes;
@@ -278,25 +281,40 @@ impl Engine {
                 let members = members.iter().map(|m| files.member(*m));
                 if let Some(members) = members.collect() {
                     let parity = parity.iter().collect();
-                    work.batch.push((NewStripe { members, parity }, None));
+                    work.batch.push(NewStripe { members, parity });
                 }
                 if work.batch.len() < BATCH {
                     return Ok(());
                 }
                 self.finish_batch(parameters, work)
             }
-            Decision::Return { stripe, .. } => self.give_up(stripe, work),
+            Decision::Return { stripe, .. } => match work.swaps.remove(&stripe) {
+                // It is given up already.
+                Some(_) => Ok(()),
+                None => self.give_up(stripe, work),
+            },
             Decision::Swap {
                 stripe,
                 leaves,
                 joins,
             } => {
-                self.finish_batch(parameters, work)?;
-                let new = self.without(stripe, leaves.chunk, joins, files, work);
-                self.give_up(stripe, work)?;
-                if let Some(new) = new {
-                    work.batch.push((new, Some(stripe)));
-                    self.finish_batch(parameters, work)?;
+                let old = match work.swaps.remove(&stripe) {
+                    Some(new) => Some(new),
+                    None => {
+                        let old = self.members_of(stripe, files);
+                        self.give_up(stripe, work)?;
+                        old
+                    }
+                };
+                let (chunk, joins) = (leaves.chunk, files.member(joins));
+                if let (Some(mut new), Some(joins)) = (old, joins) {
+                    let left = new.members.iter_mut().find(|member| {
+                        (member.object, member.index) == (chunk.object, chunk.index.0)
+                    });
+                    if let Some(left) = left {
+                        *left = joins;
+                        work.swaps.insert(stripe, new);
+                    }
                 }
                 Ok(())
             }
@@ -306,39 +324,30 @@ impl Engine {
         }
     }
 
-    /// A stripe like `stripe` with another chunk in the place of one.
-    fn without(
-        &self,
-        stripe: StripeId,
-        leaves: ChunkId,
-        joins: crate::encoding::Member,
-        files: &Files<'_>,
-        work: &Work,
-    ) -> Option<NewStripe> {
-        let id = work.now.get(&stripe).copied().unwrap_or(stripe);
-        let old = self.encoded.stripes()?.get(id).ok()?;
-        let mut new = NewStripe {
+    /// What a stripe is made of.
+    fn members_of(&self, stripe: StripeId, files: &Files<'_>) -> Option<NewStripe> {
+        let old = self.encoded.stripes()?.get(stripe).ok()?;
+        let mut made = NewStripe {
             members: Vec::new(),
             parity: Vec::new(),
         };
         for (_, slot) in old.layout.shards() {
-            let (store, chunk) = (slot.store()?, slot.chunk());
-            let Some(chunk) = chunk else {
-                new.parity.push(store);
-                continue;
-            };
-            let member = crate::encoding::Member { home: store, chunk };
-            let member = if chunk == leaves { joins } else { member };
-            new.members.push(files.member(member)?);
+            let (home, chunk) = (slot.store()?, slot.chunk());
+            match chunk {
+                Some(chunk) => {
+                    let member = crate::encoding::Member { home, chunk };
+                    made.members.push(files.member(member)?);
+                }
+                None => made.parity.push(home),
+            }
         }
-        Some(new)
+        Some(made)
     }
 
     fn give_up(&self, stripe: StripeId, work: &mut Work) -> Result<()> {
-        let id = work.now.remove(&stripe).unwrap_or(stripe);
-        if work.gone.insert(id) {
+        if work.gone.insert(stripe) {
             let _gate = self.begin()?;
-            self.restore_copies(&[id])?;
+            self.restore_copies(&[stripe])?;
             work.round.given_up += 1;
         }
         Ok(())
@@ -346,17 +355,29 @@ impl Engine {
 
     fn finish_batch(&self, parameters: &Parameters, work: &mut Work) -> Result<()> {
         let batch = std::mem::take(&mut work.batch);
-        if batch.is_empty() {
+        if !batch.is_empty() {
+            let made = self.encode(&batch, parameters.chunk)?;
+            work.round.made += made.iter().flatten().count() as u64;
+        }
+        Ok(())
+    }
+
+    /// Makes what takes the place of stripes that were given up for a swap.
+    fn finish_swaps(&self, parameters: &Parameters, work: &mut Work) -> Result<()> {
+        let swaps: Vec<NewStripe> = std::mem::take(&mut work.swaps).into_values().collect();
+        if swaps.is_empty() {
             return Ok(());
         }
-        let (new, takes): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
-        let made = self.encode(&new, parameters.chunk)?;
-        for (stripe, takes) in made.iter().zip(takes) {
-            if let (Some(stripe), Some(takes)) = (stripe, takes) {
-                work.now.insert(takes, *stripe);
-            }
+        // Copies that got their bytes back count as changed until then, and what has changed is not
+        // encoded.
+        self.checkpoint()?;
+        for batch in swaps.chunks(BATCH) {
+            self.go_on()?;
+            let made = self.encode(batch, parameters.chunk)?;
+            let made = made.iter().flatten().count() as u64;
+            work.round.made += made;
+            work.round.swapped += made;
         }
-        work.round.made += made.iter().flatten().count() as u64;
         Ok(())
     }
 

@@ -9,44 +9,61 @@ use holdfast_redundancy::store::sim::SimStore;
 use holdfast_redundancy::{Attach, AttachError, Candidate, Engine, EngineOptions};
 use mount::Layer;
 use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A set of three stores, without threads of its own.
 pub(crate) struct Set {
     pub(crate) copies: u8,
-    encodes: bool,
+    /// Most of the capacity to encode, where it encodes.
+    encodes: Option<Share>,
     starts: Cell<u64>,
+    /// Warmed chunks that gave their place to colder ones.
+    pub(crate) swapped: Rc<Cell<u64>>,
 }
 
-struct Started(Arc<Engine>);
+struct Started {
+    engine: Arc<Engine>,
+    swapped: Rc<Cell<u64>>,
+}
 
 impl Set {
     pub(crate) fn new(copies: u8) -> Set {
         Set {
             copies,
-            encodes: false,
+            encodes: None,
             starts: Cell::new(0),
+            swapped: Rc::default(),
         }
     }
 
     /// Two copies, of which the second is given up for parity.
     pub(crate) fn encoding() -> Set {
         Set {
-            encodes: true,
+            encodes: Some(Share::ALL),
+            ..Set::new(2)
+        }
+    }
+
+    /// The same where there is room for a third of the data, so that chunks that are written to
+    /// give their place to colder ones.
+    pub(crate) fn swapping() -> Set {
+        Set {
+            encodes: Some(Share::per_mille(600)),
             ..Set::new(2)
         }
     }
 }
 
-/// Everything is cold enough.
-fn everything() -> Parameters {
+/// Everything is cold enough, up to a share of all.
+fn coldest(share: Share) -> Parameters {
     Parameters {
         geometry: Geometry::new(2, 1, 2, 3).expect("2+1 on three stores"),
         chunk: ChunkBytes::new(8192).expect("a chunk"),
         read_weight: ReadWeight::new(0.0).expect("a weight"),
         load_limit: Share::ALL,
-        target_rate: Share::ALL,
+        target_rate: share,
         differential: Share::NONE,
         at_once: false,
         interval: Duration::from_secs(1),
@@ -71,7 +88,7 @@ impl System for Set {
         true
     }
     fn encodes(&self) -> bool {
-        self.encodes
+        self.encodes.is_some()
     }
     fn begin(&self) {
         self.starts.set(0);
@@ -84,7 +101,7 @@ impl System for Set {
             background: false,
             reserve_bytes: 1 << 20,
             seed: Some(self.starts.get()),
-            encoding: self.encodes.then(everything),
+            encoding: self.encodes.map(coldest),
             ..EngineOptions::default()
         };
         let candidates = stores.iter().enumerate().map(|(index, store)| Candidate {
@@ -95,16 +112,19 @@ impl System for Set {
             },
         });
         let engine = Engine::open(candidates.collect(), &options)?;
-        let started = Started(engine);
+        let started = Started {
+            engine,
+            swapped: self.swapped.clone(),
+        };
         // No run puts an image of a store in its place: none may be taken for one.
-        let taken = started.0.status().stores;
+        let taken = started.engine.status().stores;
         ensure!(
             !taken.iter().any(|s| s.detail.contains("older image")),
             "{taken:?}"
         );
         for (index, store) in stores.iter().enumerate() {
             if let Some(store) = store
-                && !started.0.members().has(StoreIndex(index as u8))
+                && !started.engine.members().has(StoreIndex(index as u8))
             {
                 started.attach(index, Arc::clone(store))?;
             }
@@ -115,51 +135,56 @@ impl System for Set {
 
 impl Running for Started {
     fn layer(&self) -> &dyn Layer {
-        &*self.0
+        &*self.engine
     }
     fn checkpoint(&self) -> Result<()> {
-        self.0.checkpoint().context("checkpoint")
+        self.engine.checkpoint().context("checkpoint")
     }
     fn shutdown(self: Box<Self>) -> Result<()> {
-        self.0.shutdown().context("shutdown")
+        self.engine.shutdown().context("shutdown")
     }
     fn in_sync(&self) -> bool {
-        self.0.status().redundant
+        self.engine.status().redundant
     }
     fn health(&self) -> String {
-        let stores = self.0.status().stores;
+        let stores = self.engine.status().stores;
         let lines = stores
             .iter()
             .map(|s| format!("{}: {:?} {}", s.index, s.state, s.detail));
         lines.collect::<Vec<_>>().join("; ")
     }
     fn encode(&self) -> Result<()> {
-        self.0.encode_round().map(|_| ()).context("a round")
+        let round = self.engine.encode_round().context("a round")?;
+        self.swapped.set(self.swapped.get() + round.swapped);
+        Ok(())
     }
     fn merge(&self) -> Result<()> {
-        self.0
+        self.engine
             .merge_all(std::time::Duration::MAX)
             .context("a merge")
     }
     fn whole(&self, index: usize, store: &Arc<SimStore>) -> Arc<dyn Store> {
-        let whole = self.0.whole_stores();
+        let whole = self.engine.whole_stores();
         let mut found = whole.into_iter().filter(|(s, _)| usize::from(s.0) == index);
         found
             .next()
             .map_or_else(|| store.clone() as Arc<dyn Store>, |(_, whole)| whole)
     }
     fn resync(&self) -> Result<()> {
-        self.0.resync_now();
+        self.engine.resync_now();
         Ok(())
     }
     fn attach(&self, index: usize, store: Arc<SimStore>) -> Result<()> {
         let place = StoreIndex(index as u8);
-        if self.0.members().has(place) {
+        if self.engine.members().has(place) {
             // It has failed, and nobody has asked it anything since.
-            self.0.detach(place).context("detach")?;
+            self.engine.detach(place).context("detach")?;
         }
-        let answer = match self.0.attach(&path(index), store.clone(), Attach::Return) {
-            Err(AttachError::NoHeader) => self.0.attach(&path(index), store, Attach::Empty),
+        let answer = match self
+            .engine
+            .attach(&path(index), store.clone(), Attach::Return)
+        {
+            Err(AttachError::NoHeader) => self.engine.attach(&path(index), store, Attach::Empty),
             answer => answer,
         };
         let found = answer?;

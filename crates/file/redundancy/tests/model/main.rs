@@ -132,6 +132,13 @@ fn the_engine_with_encoding_agrees_with_the_model() {
 }
 
 #[test]
+fn the_engine_that_swaps_chunks_agrees_with_the_model() {
+    let set = engine::Set::swapping();
+    passes(&set, 100);
+    assert!(set.swapped.get() > 0, "no chunk was swapped");
+}
+
+#[test]
 fn what_soaks_have_found_stays_found() {
     for seed in FOUND {
         for copies in [2, 3] {
