@@ -8,7 +8,8 @@ use connection::{Connection, Stream};
 use mio::net::{TcpListener, UnixListener};
 use mio::{Events, Interest, Poll, Waker};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -135,10 +136,7 @@ impl Server {
             listeners.push(Listener::Tcp(TcpListener::bind(*address).map_err(listen)?));
         }
         if let Some(path) = &options.unix_socket {
-            // One that a dead process left.
-            if std::os::unix::net::UnixStream::connect(path).is_err() {
-                let _ = std::fs::remove_file(path);
-            }
+            remove_dead_socket(path);
             let listener = UnixListener::bind(path).map_err(|error| ServeError::Listen {
                 address: path.display().to_string(),
                 error,
@@ -471,7 +469,36 @@ impl Server {
     }
 }
 
+/// Removes a socket that a dead process left; anything else stays in the way.
+fn remove_dead_socket(path: &Path) {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|at| at.file_type().is_socket());
+    if is_socket && std::os::unix::net::UnixStream::connect(path).is_err() {
+        // What cannot be removed is said by who listens there.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
 fn wall_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_dead_sockets_are_removed() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join("socket");
+        let listener = std::os::unix::net::UnixListener::bind(&path).expect("listens");
+        remove_dead_socket(&path);
+        assert!(path.exists(), "somebody listens");
+        drop(listener);
+        remove_dead_socket(&path);
+        assert!(!path.exists(), "nobody does");
+        std::fs::write(&path, "a file of somebody").expect("writes");
+        remove_dead_socket(&path);
+        assert!(path.exists(), "it is no socket");
+    }
 }

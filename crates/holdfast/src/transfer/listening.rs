@@ -10,6 +10,7 @@ use crate::signals::{self, Signals};
 use crate::{notify, os, screen};
 use ::transfer::manifest::Signer;
 use ::transfer::{Options, Progress, Report, Settings};
+use env::errno::Errno;
 use env::real::{RealClock, RealNet};
 use env::{Address, Clock, Listener, Moment, Net, Stream};
 use rpc::{Connection, Limits, Role, RpcError};
@@ -20,6 +21,9 @@ use std::time::Duration;
 
 /// How long two machines may take to find each other and to agree who they are.
 const GREETING: Duration = Duration::from_secs(20);
+
+/// How long who listens waits where the system has no room for one more connection.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
 
 /// Connections that are served at once; each takes at most 256 MiB.
 const CONNECTIONS_MAX: usize = 16;
@@ -124,7 +128,13 @@ fn accept_all(listener: &dyn Listener, service: &Arc<Service>) -> Outcome<()> {
     loop {
         let stream = match listener.accept(Moment::NEVER) {
             Ok(stream) => stream,
-            Err(env::errno::Errno::CANCELED) => return Ok(()),
+            Err(Errno::CANCELED) => return Ok(()),
+            // Connections that end give back what is missing.
+            Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
+                tracing::warn!("a connection could not be taken, and is tried again: {errno}");
+                std::thread::sleep(ACCEPT_AGAIN);
+                continue;
+            }
             Err(errno) => {
                 let error = std::io::Error::from(errno);
                 return Err(Failure::unexpected("accepting connections", &error));
