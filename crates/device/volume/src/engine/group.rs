@@ -15,8 +15,8 @@ use std::sync::Arc;
 const PACKED_GROUP_BLOCKS_MAX: usize = 64;
 
 /// Runs of more blocks are not packed: they are pages that are read as one, which is one read of the disk
-/// where they lie together. With pages of 16 KiB (MariaDB) compressing them was a quarter of the
-/// time of this process, and spared one byte in ten.
+/// where they lie together. To compress pages of 16 KiB under MariaDB takes a quarter of this
+/// process's time, and the bytes that reach the disk stay the same (docs/benchmarks.md).
 const PACKED_RUN_BLOCKS_MAX: u32 = 3;
 
 /// One change of a group. Offsets and lengths are in bytes.
