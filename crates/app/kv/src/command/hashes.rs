@@ -208,16 +208,19 @@ pub(super) fn amount(call: &Call<'_>, at: usize) -> Result<(usize, bool), Fault>
     Ok((amount, count >= 0))
 }
 
+/// What a command that draws members asks for: how many, where it says so, and whether `word` stands
+/// behind.
+pub(super) fn drawn(call: &Call<'_>, word: &str) -> Result<(Option<(usize, bool)>, bool), Fault> {
+    match call.len() {
+        2 => Ok((None, false)),
+        3 => Ok((Some(amount(call, 2)?), false)),
+        4 if call.is(3, word) => Ok((Some(amount(call, 2)?), true)),
+        _ => Err(SYNTAX),
+    }
+}
+
 fn hrandfield(call: &mut Call<'_>) -> Answer {
-    let with_values = match call.len() {
-        2 | 3 => false,
-        4 if call.is(3, "WITHVALUES") => true,
-        _ => return Err(SYNTAX),
-    };
-    let amount = match call.len() {
-        2 => None,
-        _ => Some(amount(call, 2)?),
-    };
+    let (amount, with_values) = drawn(call, "WITHVALUES")?;
     let mut rng = env::Rng::new(call.engine.rng.next_u64());
     let mut draw = |bound: usize| rng.index(bound.max(1));
     let hash: Option<&Hash> = call.engine.get(call.session.database, call.arg(1))?;

@@ -305,14 +305,19 @@ fn store(call: &mut Call<'_>, how: Combine) -> Answer {
     call.answer_count(count)
 }
 
+/// What may stand behind the keys: LIMIT and a number. 0 is none.
+pub(super) fn limit(call: &Call<'_>, next: usize) -> Result<usize, Fault> {
+    match call.len() - next {
+        0 => Ok(0),
+        2 if call.is(next, "LIMIT") => usize::try_from(call.integer(next + 1)?)
+            .map_err(|_| Fault::of("ERR LIMIT can't be negative")),
+        _ => Err(SYNTAX),
+    }
+}
+
 fn sintercard(call: &mut Call<'_>) -> Answer {
     let (keys, next) = counted_keys(call, 1)?;
-    let limit = match call.len() - next {
-        0 => 0,
-        2 if call.is(next, "LIMIT") => usize::try_from(call.integer(next + 1)?)
-            .map_err(|_| Fault::of("ERR LIMIT can't be negative"))?,
-        _ => return Err(SYNTAX),
-    };
+    let limit = limit(call, next)?;
     let count = combined(call, keys, Combine::Intersection)?.len();
     call.answer_count(if limit > 0 { count.min(limit) } else { count })
 }

@@ -1,6 +1,7 @@
 //! Sorted sets out of several sets.
 
 use super::lists::counted_keys;
+use super::sets::limit;
 use super::sorted_sets::push_score;
 use super::{Call, Command, Flags, command};
 use crate::fault::{Answer, Fault, NOT_INTEGER, SYNTAX, WRONG_TYPE};
@@ -158,12 +159,7 @@ fn store(call: &mut Call<'_>, how: How) -> Answer {
 
 fn zintercard(call: &mut Call<'_>) -> Answer {
     let (keys, next) = counted_keys(call, 1)?;
-    let limit = match call.len() - next {
-        0 => 0,
-        2 if call.is(next, "LIMIT") => usize::try_from(call.integer(next + 1)?)
-            .map_err(|_| Fault::of("ERR LIMIT can't be negative"))?,
-        _ => return Err(SYNTAX),
-    };
+    let limit = limit(call, next)?;
     let asked = Asked {
         keys,
         weights: Vec::new(),

@@ -1,6 +1,6 @@
 //! Sorted sets.
 
-use super::hashes::{amount, scanned};
+use super::hashes::{drawn, scanned};
 use super::lists::{counted_keys, deadline, wait};
 use super::scan::{cursor, options};
 use super::{Call, Command, Flags, command};
@@ -441,15 +441,7 @@ fn owned<'e>(members: impl IntoIterator<Item = (Element<'e>, f64)>) -> Popped {
 }
 
 fn zrandmember(call: &mut Call<'_>) -> Answer {
-    let with_scores = match call.len() {
-        2 | 3 => false,
-        4 if call.is(3, "WITHSCORES") => true,
-        _ => return Err(SYNTAX),
-    };
-    let amount = match call.len() {
-        2 => None,
-        _ => Some(amount(call, 2)?),
-    };
+    let (amount, with_scores) = drawn(call, "WITHSCORES")?;
     let mut rng = env::Rng::new(call.engine.rng.next_u64());
     let mut draw = |bound: usize| rng.index(bound.max(1));
     let set = the_set(call)?;
