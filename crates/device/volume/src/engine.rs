@@ -6,6 +6,7 @@ mod clean;
 mod commit;
 mod group;
 mod load;
+mod odds;
 mod open;
 mod read;
 mod recent;
@@ -87,6 +88,7 @@ pub struct Volume {
     disks: Vec<Arc<dyn Disk>>,
     read_only: bool,
     packs: bool,
+    odds: odds::Odds,
     state: Mutex<State>,
     /// Signalled whenever a flight or a sync has ended, or a block is let go.
     changed: Condvar,

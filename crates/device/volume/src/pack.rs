@@ -4,6 +4,8 @@ use crate::block::{BLOCK_BYTES, Block};
 use crate::corrupt::{equal, wrong};
 use crate::id::{BlockIndex, ObjectId};
 use codec::Corruption;
+use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
+use std::cell::RefCell;
 use std::sync::Arc;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -48,13 +50,27 @@ struct RawMember {
 const _: () = assert!(size_of::<RawHead>() == HEAD_BYTES);
 const _: () = assert!(size_of::<RawMember>() == MEMBER_BYTES);
 
+/// What compressing takes, made once for a thread.
+struct Squeezing {
+    /// The library asks for room for what does not compress.
+    room: Box<[u8; get_maximum_output_size(BLOCK_BYTES)]>,
+    table: CompressTable,
+}
+
+thread_local! {
+    static SQUEEZING: RefCell<Squeezing> = RefCell::new(Squeezing {
+        room: Box::new([0; get_maximum_output_size(BLOCK_BYTES)]),
+        table: CompressTable::small(),
+    });
+}
+
 /// The content of a block compressed, where that is worth it.
 pub(crate) fn squeeze(block: &Block) -> Option<Arc<[u8]>> {
-    // The library asks for room for what does not compress.
-    let mut room = [0; lz4_flex::block::get_maximum_output_size(BLOCK_BYTES)];
-    let length = lz4_flex::block::compress_into(&block.0, &mut room).ok()?;
-    let squeezed = room.get(..length)?;
-    (length <= SQUEEZED_BYTES_MAX).then(|| Arc::from(squeezed))
+    SQUEEZING.with_borrow_mut(|Squeezing { room, table }| {
+        let length = compress_into_with_table(&block.0, &mut **room, table).ok()?;
+        let squeezed = room.get(..length)?;
+        (length <= SQUEEZED_BYTES_MAX).then(|| Arc::from(squeezed))
+    })
 }
 
 impl Member<'_> {

@@ -2,12 +2,14 @@
 
 mod database;
 mod ground;
+mod limit;
 mod micro;
 mod nbd;
 
 use super::process;
 use super::row::Report;
 use super::runs::Runs;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 /// Name on the command line and in the rows.
@@ -27,6 +29,9 @@ pub(super) struct Args {
     /// An SQLite with atomic writes, for Python to load (see scripts/sqlite-library)
     #[arg(long, value_name = "FILE")]
     sqlite_library: Option<PathBuf>,
+    /// Bounds what the device under a database takes in a second, as disks of clouds are bounded
+    #[arg(long, value_name = "MIB", requires = "databases")]
+    disk_write_mib_per_s: Option<NonZeroU64>,
 }
 
 /// Runs all cases, or those that were asked for.

@@ -276,11 +276,13 @@ impl<'v> Builder<'v> {
         if self.volume.packs && self.group.data.len() <= PACKED_GROUP_BLOCKS_MAX {
             let short = self.group.entries.iter().flat_map(|entry| {
                 let blocks = entry.data_blocks();
-                std::iter::repeat_n(blocks <= PACKED_RUN_BLOCKS_MAX, blocks as usize)
+                let object = (blocks <= PACKED_RUN_BLOCKS_MAX).then(|| entry.object());
+                std::iter::repeat_n(object, blocks as usize)
             });
             let blocks = short.zip(&self.group.data);
+            let odds = &self.volume.odds;
             self.group.squeezed = blocks
-                .map(|(short, block)| short.then(|| pack::squeeze(block)).flatten())
+                .map(|(short, block)| odds.attempt(short?, || pack::squeeze(block)))
                 .collect();
         }
         self.group

@@ -234,6 +234,7 @@ impl Volume {
             read_only,
             // The Holdfast that made a volume of version 1 does not know packs.
             packs: options.packs && version >= 2,
+            odds: super::odds::Odds::new(),
             state: Mutex::new(state),
             changed: Condvar::new(),
             upkeep: Mutex::new(()),

@@ -6,7 +6,7 @@ mod postgresql;
 mod server;
 mod sqlite;
 
-use super::ground::{Ground, Written};
+use super::ground::{Device, Ground, Written};
 use super::{Args, NAME};
 use crate::bench::process;
 use crate::bench::row::{Better, Report, Row, compare};
@@ -28,8 +28,7 @@ impl Name {
 /// How much is done.
 #[derive(Clone, Copy, Debug)]
 struct Amount {
-    /// MiB of a device.
-    mib: u64,
+    device: Device,
     /// Seconds of a run.
     seconds: u64,
     quick: bool,
@@ -142,7 +141,10 @@ impl Drop for Scratch {
 pub(super) fn run(args: &Args, names: &[Name], report: &mut Report) -> anyhow::Result<()> {
     let quick = args.runs.quick;
     let amount = Amount {
-        mib: if quick { 768 } else { 3072 },
+        device: Device {
+            mib: if quick { 768 } else { 3072 },
+            write_bytes_per_s: args.disk_write_mib_per_s.map(|mib| mib.get() << 20),
+        },
         seconds: if quick { 5 } else { 20 },
         quick,
     };
@@ -161,7 +163,7 @@ pub(super) fn run(args: &Args, names: &[Name], report: &mut Report) -> anyhow::R
             }
         };
         match contest {
-            Ok(contest) => contest.hold(args.runs.rounds(), report)?,
+            Ok(contest) => contest.hold(args.runs.rounds(), amount.device, report)?,
             Err(Missing(what)) => println!("left out: {what}"),
         }
     }
@@ -193,7 +195,11 @@ struct Missing(String);
 
 impl Contest {
     /// Runs all sides in turn; the one that begins changes.
-    fn hold(mut self, rounds: usize, report: &mut Report) -> anyhow::Result<()> {
+    fn hold(mut self, rounds: usize, on: Device, report: &mut Report) -> anyhow::Result<()> {
+        let bound = match on.write_bytes_per_s {
+            Some(bytes) => format!("; each device takes {} MiB/s at most", bytes >> 20),
+            None => String::new(),
+        };
         for side in &self.sides {
             side.database.prepare()?;
         }
@@ -225,7 +231,7 @@ impl Contest {
                     runs: compared.runs,
                     spread: compared.spread,
                     note: format!(
-                        "{}; ours: {}; {}: {}",
+                        "{}{bound}; ours: {}; {}: {}",
                         self.note, ours.worth, peer.name, peer.worth
                     ),
                 })?;
@@ -253,8 +259,8 @@ const METRICS: [Metric; 5] = [
 /// A place for a database: on ext4, or on ours.
 fn ground(scratch: &Path, name: &str, ours: bool, amount: Amount) -> anyhow::Result<Ground> {
     let ground = match ours {
-        true => Ground::volume(scratch, name, amount.mib)?,
-        false => Ground::ext4(scratch, name, amount.mib)?,
+        true => Ground::volume(scratch, name, amount.device)?,
+        false => Ground::ext4(scratch, name, amount.device)?,
     };
     Ok(ground)
 }

@@ -1,6 +1,7 @@
 //! What databases stand on: a loop device each, with an ext4 or a volume on it. The block layer counts
 //! what reaches the device.
 
+use super::limit::Limit;
 use crate::bench::process::{self, Running};
 use anyhow::{Context as _, bail};
 use rustix::mount::{UnmountFlags, unmount};
@@ -82,12 +83,22 @@ impl Drop for Loop {
     }
 }
 
+/// What a device is made of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Device {
+    /// Its length in MiB.
+    pub(super) mib: u64,
+    /// The bytes that it takes in a second, where that is bounded.
+    pub(super) write_bytes_per_s: Option<u64>,
+}
+
 /// A directory on a device of its own; taken down when dropped.
 pub(super) struct Ground {
     directory: PathBuf,
     backing: PathBuf,
     // Fields go in this order: the mount before the device.
     _mounted: Mounted,
+    _limit: Option<Limit>,
     device: Loop,
 }
 
@@ -111,8 +122,8 @@ impl Drop for Mounted {
 
 impl Ground {
     /// An ext4 as mkfs.ext4 makes it.
-    pub(super) fn ext4(scratch: &Path, name: &str, mib: u64) -> anyhow::Result<Ground> {
-        let (backing, directory, device) = place(scratch, name, mib)?;
+    pub(super) fn ext4(scratch: &Path, name: &str, of: Device) -> anyhow::Result<Ground> {
+        let (backing, directory, device, limit) = place(scratch, name, of)?;
         let log = scratch.join("mkfs.log");
         process::run(
             Command::new("mkfs.ext4").arg("-q").arg(&device.path),
@@ -124,6 +135,7 @@ impl Ground {
         process::run(&mut mount, LIMIT, &log)?;
         Ok(Ground {
             _mounted: Mounted::Ext4(directory.clone()),
+            _limit: limit,
             directory,
             backing,
             device,
@@ -131,8 +143,8 @@ impl Ground {
     }
 
     /// A volume as `holdfast volume create --directory` makes it, mounted by the real binary.
-    pub(super) fn volume(scratch: &Path, name: &str, mib: u64) -> anyhow::Result<Ground> {
-        let (backing, directory, device) = place(scratch, name, mib)?;
+    pub(super) fn volume(scratch: &Path, name: &str, of: Device) -> anyhow::Result<Ground> {
+        let (backing, directory, device, limit) = place(scratch, name, of)?;
         let holdfast = std::env::current_exe()?;
         let log = scratch.join(format!("{name}.log"));
         let mut create = Command::new(&holdfast);
@@ -154,6 +166,7 @@ impl Ground {
         })?;
         Ok(Ground {
             _mounted: Mounted::Volume { _serving: serving },
+            _limit: limit,
             directory,
             backing,
             device,
@@ -185,10 +198,16 @@ impl Drop for Ground {
     }
 }
 
-fn place(scratch: &Path, name: &str, mib: u64) -> anyhow::Result<(PathBuf, PathBuf, Loop)> {
+type Place = (PathBuf, PathBuf, Loop, Option<Limit>);
+
+fn place(scratch: &Path, name: &str, of: Device) -> anyhow::Result<Place> {
     let directory = scratch.join(name);
     std::fs::create_dir(&directory)?;
     let backing = scratch.join(format!("{name}.device"));
-    let device = Loop::new(&backing, mib)?;
-    Ok((backing, directory, device))
+    let device = Loop::new(&backing, of.mib)?;
+    let limit = match of.write_bytes_per_s {
+        Some(bytes) => Some(Limit::set(&device.path, bytes)?),
+        None => None,
+    };
+    Ok((backing, directory, device, limit))
 }
