@@ -159,12 +159,13 @@ impl Database for MariaDb {
     fn measure(&self) -> anyhow::Result<Sample> {
         let server = self.start()?;
         let before = self.ground.written()?;
-        let time = format!("--time={}", self.amount.seconds);
+        let events = format!("--events={}", self.amount.transactions);
         let threads = format!("--threads={THREADS}");
         let said = server::output(&mut self.sysbench(&[
             "--histogram=on",
             "--rand-type=uniform",
-            &time,
+            &events,
+            "--time=0",
             &threads,
             "run",
         ]))?;

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+const CLIENTS: u64 = 8;
+
 pub(super) const CASE: &str = "postgresql-pgbench";
 pub(super) const PEER: &str = "ext4, full_page_writes";
 
@@ -154,8 +156,12 @@ impl Database for PostgreSql {
         let before = self.ground.written()?;
         let began = Instant::now();
         let mut load = self.client("pgbench");
-        load.args(["--no-vacuum", "--client=8", "--jobs=2", "--log"]);
-        load.arg(format!("--time={}", self.amount.seconds));
+        load.args(["--no-vacuum", "--jobs=2", "--log"]);
+        load.arg(format!("--client={CLIENTS}"));
+        load.arg(format!(
+            "--transactions={}",
+            self.amount.transactions / CLIENTS
+        ));
         server::output(load.arg("postgres"))?;
         let seconds = began.elapsed().as_secs_f64();
         self.checkpoint()?;
