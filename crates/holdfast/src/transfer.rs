@@ -6,7 +6,9 @@ use crate::failure::{Failure, Outcome};
 use crate::screen::{self, Bar};
 use crate::units;
 use ::transfer::filter::{Filter, Rule};
-use ::transfer::{FailureKind, Level, Options, Problem, Progress, Report, Settings, TransferError};
+use ::transfer::{
+    Delta, FailureKind, Level, Options, Problem, Progress, Report, Settings, TransferError,
+};
 use env::real::{RealClock, RealNet, stream_of};
 use env::{Address, Clock};
 use rpc::{Connection, Limits, Role, RpcError};
@@ -66,6 +68,10 @@ pub struct SendArgs {
     /// decides; may be given more than once
     #[arg(long, value_name = "RULE", allow_hyphen_values = true)]
     pub filter: Vec<Rule>,
+    /// Whether to send changed parts alone of files that are on both sides: auto, always or never;
+    /// auto measures what is faster, and never does between two directories of this machine
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub delta: Delta,
     /// Where to put the receiver's manifest, for `holdfast verify`
     #[arg(long, value_name = "FILE")]
     pub manifest: Option<PathBuf>,
@@ -150,6 +156,7 @@ pub fn send(args: &SendArgs) -> Outcome<Exit> {
         settle: args.settle,
         manifest: args.manifest.clone(),
         filter: Filter::new(args.filter.clone()),
+        delta: args.delta,
         ..Options::default()
     };
     let mut bar = Bar::new("sending");
@@ -310,6 +317,7 @@ fn json(report: &Report, seconds: f64) -> serde_json::Value {
         "others": report.others,
         "bytes_sent": report.bytes_sent,
         "bytes_resumed": report.bytes_resumed,
+        "bytes_reused": report.bytes_reused,
         "pages_resent": report.pages_resent,
         "at_medium": report.settled,
         "pending": report.pending,
@@ -348,6 +356,10 @@ fn words(report: &Report, seconds: f64) -> String {
             "resumed:",
             format!("{} were proved before", units::bytes(report.bytes_resumed)),
         );
+    }
+    if report.bytes_reused > 0 {
+        let reused = units::bytes(report.bytes_reused);
+        line("reused:", format!("{reused} of the files that were there"));
     }
     if report.pages_resent > 0 {
         line(
@@ -411,6 +423,7 @@ mod tests {
             others: 17,
             bytes_sent: 1 << 30,
             bytes_resumed: 32 << 20,
+            bytes_reused: 5 << 20,
             pages_resent: 1,
             settled: 0,
             pending: 0,

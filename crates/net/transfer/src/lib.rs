@@ -42,6 +42,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod chunks;
 mod content;
 mod entry;
 mod error;
@@ -57,12 +58,13 @@ mod sender;
 pub mod verify;
 mod walk;
 
+pub use chunks::Chunk;
 pub use entry::{Attributes, Entry, Meta, STAGING, Source, Time, TreePath, What};
 pub use error::TransferError;
 pub use level::{Level, UnknownLevel};
 pub use local::local;
-pub use message::{FailureKind, Problem, ToReceiver, ToSender};
+pub use message::{FailureKind, Piece, Problem, ToReceiver, ToSender};
 pub use receiver::{AfterSync, Destination, NOTE_VERSION, Note, Settings, receive};
 pub use report::{Progress, Report};
 pub use root_sum::RootSum;
-pub use sender::{BATCH_BYTES, BATCH_ENTRIES, Options, send};
+pub use sender::{BATCH_BYTES, BATCH_ENTRIES, Delta, Options, UnknownDelta, send};

@@ -1,11 +1,12 @@
 //! What sender and receiver say to each other, as bodies of one rpc stream.
 
+use crate::chunks::Chunk;
 use crate::entry::{Entry, TreePath};
 use crate::level::Level;
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages; both sides have to speak the same.
-pub(crate) const VERSION: u16 = 2;
+pub(crate) const VERSION: u16 = 3;
 
 /// Bytes that one checksum covers.
 pub(crate) const PAGE_BYTES: usize = codec::PAGE_BYTES;
@@ -21,6 +22,9 @@ pub(crate) const OFFERS_AHEAD: usize = 4;
 
 /// Most batches that a receiver has not acknowledged.
 pub(crate) const BATCHES_AHEAD: usize = 2;
+
+/// Most lists of chunks that a receiver has not sent to their ends.
+pub(crate) const LISTS_AHEAD: usize = 32;
 
 /// The number of an entry: offers count them from 0.
 pub(crate) type Index = u64;
@@ -58,6 +62,24 @@ pub enum ToReceiver {
         offset: u64,
         /// The CRC-32C of each page.
         sums: Vec<u32>,
+    },
+    /// The chunks of the old file at this place are wanted.
+    List {
+        /// Which.
+        index: Index,
+        /// The average length of chunks.
+        average: u32,
+    },
+    /// As `Data`, where the destination has some of the bytes already; the bulk is the others.
+    Mixed {
+        /// Which.
+        index: Index,
+        /// Where in the file.
+        offset: u64,
+        /// The CRC-32C of each page.
+        sums: Vec<u32>,
+        /// What the range is made of, in order.
+        pieces: Vec<Piece>,
     },
     /// As `Data`, without the bytes: what is there already should have these sums.
     Compare {
@@ -122,10 +144,38 @@ pub enum ToReceiver {
 pub enum Want {
     /// Nothing but what the offer said.
     Nothing,
-    /// The content, from this offset.
-    Content(u64),
+    /// The content.
+    Content {
+        /// All before this offset is there and proved.
+        from: u64,
+        /// The length of the old file that it replaces, of which parts may be used; zero where
+        /// there is none.
+        old: u64,
+    },
     /// The checksums of the content.
     Compare,
+}
+
+/// A piece of a range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Piece {
+    /// The next so many of the bulk bytes.
+    Sent(u32),
+    /// Bytes of the old file.
+    Old {
+        /// Where in it.
+        from: u64,
+        /// How many.
+        bytes: u32,
+    },
+}
+
+impl Piece {
+    pub(crate) fn bytes(self) -> u32 {
+        match self {
+            Piece::Sent(bytes) | Piece::Old { bytes, .. } => bytes,
+        }
+    }
 }
 
 /// Something that is not as it should be.
@@ -182,6 +232,15 @@ pub enum ToSender {
         index: Index,
         /// Whether the content is the same.
         same: bool,
+    },
+    /// Chunks of an old file, in order.
+    Chunks {
+        /// Which.
+        index: Index,
+        /// At most `CHUNKS_A_MESSAGE`.
+        chunks: Vec<Chunk>,
+        /// Whether these are the last.
+        last: bool,
     },
     /// Pages that were read back different: they are wanted again.
     Again {

@@ -1,13 +1,14 @@
 //! The side that writes the destination.
 
+use crate::chunks::{DELTA_MIN, is_average};
 use crate::content::{is_large, is_zero, read_range, sums_of, write_range};
-use crate::entry::{Entry, Source, TreePath, What};
+use crate::entry::{Entry, Source, Time, TreePath, What};
 use crate::error::TransferError;
 use crate::level::Level;
 use crate::manifest::Signer;
 use crate::message::{
-    BATCHES_AHEAD, FailureKind, Index, OFFER_ENTRIES, OFFERS_AHEAD, PAGE_BYTES, RANGE_BYTES,
-    ToReceiver, ToSender, VERSION, Want,
+    BATCHES_AHEAD, FailureKind, Index, LISTS_AHEAD, OFFER_ENTRIES, OFFERS_AHEAD, PAGE_BYTES, Piece,
+    RANGE_BYTES, ToReceiver, ToSender, VERSION, Want,
 };
 use crate::root_sum::{RootSum, Summing};
 use crate::verify::Reader;
@@ -26,6 +27,7 @@ use std::time::Duration;
 
 mod batch;
 mod carry;
+mod lister;
 mod place;
 mod proof;
 mod root;
@@ -36,6 +38,7 @@ pub use batch::AfterSync;
 pub use staging::{NOTE_VERSION, Note};
 
 use batch::{Action, Patch, Worker, Written};
+use lister::Wanted;
 pub(crate) use proof::drop_cache;
 use proof::{Prover, Range, probe};
 pub(crate) use root::Root;
@@ -161,6 +164,23 @@ fn begin(
         // Its length is bounded where batches come in.
         let (batches_in, batches) = mpsc::channel();
         let (patches_in, patches) = mpsc::sync_channel(PATCHES_MAX);
+        // So is that of lists.
+        let (lists_in, lists) = mpsc::channel::<Wanted>();
+        scope.spawn(move || {
+            let mut all = lists.into_iter();
+            // Where the sender is lost the other threads say so.
+            let _lost = all.try_for_each(|wanted| {
+                let index = wanted.index;
+                wanted.list(|chunks, last| {
+                    let chunks = ToSender::Chunks {
+                        index,
+                        chunks,
+                        last,
+                    };
+                    say(channel, clock, settings, &chunks)
+                })
+            });
+        });
         let mut worker = Worker {
             channel,
             clock,
@@ -205,6 +225,8 @@ fn begin(
             current: None,
             comparing: None,
             kept: HashMap::new(),
+            olds: HashMap::new(),
+            lists: lists_in,
             actions: Vec::new(),
             ranges: 0,
             batches: batches_in,
@@ -297,6 +319,9 @@ struct Main<'a> {
     current: Option<Current>,
     comparing: Option<Comparing>,
     kept: HashMap<Index, (OwnedFd, u64, RootSum)>,
+    /// Old files, and their lengths, of which parts may be used.
+    olds: HashMap<Index, (Arc<OwnedFd>, u64)>,
+    lists: Sender<Wanted>,
     actions: Vec<Action>,
     ranges: usize,
     batches: Sender<Job>,
@@ -322,7 +347,13 @@ impl Main<'_> {
     }
 
     fn heard(&mut self, message: ToReceiver, bulk: Vec<u8>) -> Result<(), TransferError> {
-        let has_bulk = matches!(message, ToReceiver::Data { .. } | ToReceiver::Patch { .. });
+        let has_bulk = match &message {
+            ToReceiver::Data { .. } | ToReceiver::Patch { .. } => true,
+            ToReceiver::Mixed { pieces, .. } => {
+                pieces.iter().any(|piece| matches!(piece, Piece::Sent(_)))
+            }
+            _ => false,
+        };
         if has_bulk == bulk.is_empty() {
             return Err(TransferError::Violation("bulk bytes where none belong"));
         }
@@ -333,7 +364,20 @@ impl Main<'_> {
                 index,
                 offset,
                 sums,
-            } => self.data(index, offset, sums, &bulk),
+            } => {
+                check_sums(&bulk, &sums)?;
+                self.data(index, offset, sums, &bulk, Vec::new())
+            }
+            ToReceiver::List { index, average } => self.list(index, average),
+            ToReceiver::Mixed {
+                index,
+                offset,
+                sums,
+                pieces,
+            } => {
+                let (bytes, unlike) = self.mixed(index, offset, &sums, &pieces, &bulk)?;
+                self.data(index, offset, sums, &bytes, unlike)
+            }
             ToReceiver::Compare {
                 index,
                 offset,
@@ -409,27 +453,114 @@ impl Main<'_> {
 
     /// What is wanted of a file.
     fn want(&mut self, entry: &Entry, source: &Source) -> Result<Want, TransferError> {
-        if let Some((_, note)) = self.notes.get(&entry.path) {
-            let goes_on = note.source == *source && note.proved_bytes <= source.bytes;
-            if goes_on && note.level >= self.level && note.proved_bytes % PAGE_BYTES as u64 == 0 {
-                return Ok(Want::Content(note.proved_bytes));
+        let page = PAGE_BYTES as u64;
+        let from = match self.notes.get(&entry.path) {
+            Some((_, note)) => {
+                let goes_on = note.source == *source && note.proved_bytes <= source.bytes;
+                let proved = goes_on && note.level >= self.level;
+                match proved && note.proved_bytes % page == 0 {
+                    true => note.proved_bytes,
+                    false => 0,
+                }
             }
-        }
-        // Where there is none, or none that can be used, the content is wanted.
-        let same = |file: &OwnedFd| {
-            let stat = fstat(file).ok()?;
-            let there = source_of(file).ok()?;
-            let plain = FileType::from_raw_mode(stat.st_mode).is_file();
-            (plain && there.bytes == source.bytes && there.modified == source.modified)
-                .then_some(())
+            None => 0,
         };
+        // Where there is none, or none that can be used, all content is wanted.
         let there = self.root.file(&entry.path).ok();
         // The directories that are open here may be renamed while batches are put in place.
         self.root.forget();
-        Ok(match there.filter(|file| same(file).is_some()) {
-            Some(_) => Want::Compare,
-            None => Want::Content(0),
+        let there = there.and_then(|file| plain(&file));
+        Ok(match there {
+            Some(there) if from == 0 && there == (source.bytes, source.modified) => Want::Compare,
+            Some((old, _)) if old >= DELTA_MIN => Want::Content { from, old },
+            _ => Want::Content { from, old: 0 },
         })
+    }
+
+    /// Has the chunks of an old file listed.
+    fn list(&mut self, index: Index, average: u32) -> Result<(), TransferError> {
+        let (entry, _, want) = self.wanted(index)?;
+        let has_old = matches!(want, Want::Content { old: 1.., .. });
+        let again = self.olds.contains_key(&index) || self.olds.len() >= LISTS_AHEAD;
+        if !has_old || again || !is_average(average) {
+            return Err(TransferError::Violation("a list that is not to be had"));
+        }
+        let path = entry.path.clone();
+        let there = self.root.file(&path).ok();
+        self.root.forget();
+        let there = there.and_then(|file| plain(&file).map(|(bytes, _)| (Arc::new(file), bytes)));
+        let Some((file, bytes)) = there else {
+            let none = ToSender::Chunks {
+                index,
+                chunks: Vec::new(),
+                last: true,
+            };
+            return say(self.channel, self.clock, self.settings, &none);
+        };
+        // The sender was told how long it was: the list has no more.
+        let bytes = match want {
+            Want::Content { old, .. } => bytes.min(old),
+            _ => bytes,
+        };
+        self.olds.insert(index, (file.clone(), bytes));
+        let wanted = Wanted {
+            index,
+            file,
+            bytes,
+            average,
+        };
+        let sent = self.lists.send(wanted);
+        sent.map_err(|_| TransferError::Violation("the lister has ended"))
+    }
+
+    /// Makes a range of what was sent and of what the old file has, and finds the pages that are
+    /// not what they should be: the old file was written to since it was listed, or has rotted.
+    fn mixed(
+        &self,
+        index: Index,
+        offset: u64,
+        sums: &[u32],
+        pieces: &[Piece],
+        mut sent: &[u8],
+    ) -> Result<(Vec<u8>, Vec<u64>), TransferError> {
+        const WRONG: TransferError = TransferError::Violation("pieces that make no range");
+        let length: u64 = pieces.iter().map(|piece| u64::from(piece.bytes())).sum();
+        let fits = usize::try_from(length)
+            .ok()
+            .filter(|it| *it <= RANGE_BYTES && *it > 0);
+        let length = fits.ok_or(WRONG)?;
+        if sums.len() != length.div_ceil(PAGE_BYTES) {
+            return Err(WRONG);
+        }
+        let mut bytes = vec![0; length];
+        let mut rest = &mut bytes[..];
+        for piece in pieces {
+            let room;
+            (room, rest) = rest
+                .split_at_mut_checked(piece.bytes() as usize)
+                .ok_or(WRONG)?;
+            match piece {
+                Piece::Sent(_) => {
+                    let new;
+                    (new, sent) = sent.split_at_checked(room.len()).ok_or(WRONG)?;
+                    room.copy_from_slice(new);
+                }
+                Piece::Old { from, .. } => {
+                    let (file, old) = self.olds.get(&index).ok_or(WRONG)?;
+                    let end = from.checked_add(room.len() as u64);
+                    end.filter(|end| end <= old).ok_or(WRONG)?;
+                    // What cannot be read has other sums, or is right all the same.
+                    let _read = read_range(file, *from, room, false);
+                }
+            }
+        }
+        if !sent.is_empty() {
+            return Err(WRONG);
+        }
+        let pages = (offset..).step_by(PAGE_BYTES).zip(sums_of(&bytes));
+        let unlike = pages.zip(sums).filter(|((_, found), sum)| found != *sum);
+        let unlike = unlike.map(|((page, _), _)| page).collect();
+        Ok((bytes, unlike))
     }
 
     /// The file that `index` is, and what is wanted of it.
@@ -448,8 +579,8 @@ impl Main<'_> {
         offset: u64,
         sums: Vec<u32>,
         bytes: &[u8],
+        unlike: Vec<u64>,
     ) -> Result<(), TransferError> {
-        check_sums(bytes, &sums)?;
         self.begin_file(index)?;
         let Some(current) = self
             .current
@@ -481,6 +612,7 @@ impl Main<'_> {
             offset,
             bytes,
             sums,
+            unlike,
         });
         Ok(())
     }
@@ -497,7 +629,9 @@ impl Main<'_> {
         let path = entry.path.clone();
         let note = self.notes.remove(&path);
         let (staged, at) = match (want, note) {
-            (Want::Content(from), Some((number, note))) if from > 0 && note.source == source => {
+            (Want::Content { from, .. }, Some((number, note)))
+                if from > 0 && note.source == source =>
+            {
                 let staged = self.staging.reopen(number, from).map_err(unwritten)?;
                 (staged, from)
             }
@@ -621,7 +755,9 @@ impl Main<'_> {
             return Err(TransferError::Violation("another file in the place of one"));
         }
         self.drop_current();
-        self.entries.insert(index, (entry, Want::Content(0)));
+        self.olds.remove(&index);
+        self.entries
+            .insert(index, (entry, Want::Content { from: 0, old: 0 }));
         Ok(())
     }
 
@@ -635,9 +771,10 @@ impl Main<'_> {
         if index != self.next_ended {
             return Err(TransferError::Violation("entries that end out of order"));
         }
-        let is_content = |want| matches!(want, Want::Content(_) | Want::Compare);
+        let is_content = |want| matches!(want, Want::Content { .. } | Want::Compare);
         let found = self.entries.get(&index).map(|(_, want)| *want);
         let kept = self.kept.remove(&index);
+        self.olds.remove(&index);
         if !failed && kept.is_none() && found.is_some_and(is_content) {
             // An empty file, or one that is nothing but a hole, has sent no data.
             self.begin_file(index)?;
@@ -709,6 +846,14 @@ impl Main<'_> {
         // The worker's own error says more.
         sent.map_err(|_| TransferError::Violation("the worker has ended"))
     }
+}
+
+/// Length and time of a file, where it is a plain one.
+fn plain(file: &OwnedFd) -> Option<(u64, Time)> {
+    let stat = fstat(file).ok()?;
+    let is_plain = FileType::from_raw_mode(stat.st_mode).is_file();
+    let there = source_of(file).ok()?;
+    is_plain.then_some((there.bytes, there.modified))
 }
 
 fn check_entry(entry: &Entry) -> Result<(), TransferError> {

@@ -24,6 +24,8 @@ pub struct Report {
     pub bytes_sent: u64,
     /// Bytes that were not sent because an earlier transfer had proved them.
     pub bytes_resumed: u64,
+    /// Bytes that were not sent because they were in the file that was there.
+    pub bytes_reused: u64,
     /// Pages that were read back different and sent again.
     pub pages_resent: u64,
     /// Files that were proved at level `medium`, of this transfer or an earlier one.
@@ -46,6 +48,7 @@ impl Report {
             others: 0,
             bytes_sent: 0,
             bytes_resumed: 0,
+            bytes_reused: 0,
             pages_resent: 0,
             settled: 0,
             pending: 0,

@@ -18,19 +18,30 @@ use std::time::Duration;
 
 /// The side that is harmed.
 #[derive(Clone)]
-struct Victim {
+pub(crate) struct Victim {
     role: Role,
     harm: Harm,
     /// The bytes that it has received.
     received: Arc<AtomicU64>,
 }
 
+impl Victim {
+    pub(crate) fn new(role: Role, harm: Harm) -> Option<Victim> {
+        Some(Victim {
+            role,
+            harm,
+            received: Arc::default(),
+        })
+    }
+
+    /// How many bytes the side has received.
+    pub(crate) fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+}
+
 fn victim(role: Role, harm: Harm) -> Option<Victim> {
-    Some(Victim {
-        role,
-        harm,
-        received: Arc::default(),
-    })
+    Victim::new(role, harm)
 }
 
 /// One attempt over a connection that is harmed for the receiver, or for the sender.
@@ -38,6 +49,21 @@ fn attempt(
     source: &Path,
     destination: &Path,
     level: Level,
+    victim: Option<Victim>,
+) -> Result<Report, TransferError> {
+    let options = Options {
+        level,
+        patience: Duration::from_secs(60),
+        ..Options::default()
+    };
+    attempt_with(source, destination, &options, victim)
+}
+
+/// The same with other options.
+pub(crate) fn attempt_with(
+    source: &Path,
+    destination: &Path,
+    options: &Options,
     victim: Option<Victim>,
 ) -> Result<Report, TransferError> {
     let (here, there) = connected_pair().unwrap();
@@ -51,11 +77,6 @@ fn attempt(
     };
     let (here, there) = (through(here, Role::Client), through(there, Role::Server));
     let limits = Limits::default();
-    let options = Options {
-        level,
-        patience: Duration::from_secs(60),
-        ..Options::default()
-    };
     let soon = || RealClock.now().after(Duration::from_secs(60));
     std::thread::scope(|scope| {
         let server = Connection::start(there, &RealNet, Role::Server, limits)?;
@@ -71,7 +92,7 @@ fn attempt(
                 Err(error) => Err(error),
             }
         });
-        let sent = send(source, &client, &RealClock, &options, &mut |_| ());
+        let sent = send(source, &client, &RealClock, options, &mut |_| ());
         let _ended = sent.is_ok().then(|| client.close(soon()));
         let received = receiving.join().unwrap();
         // A side that is told nothing wrong has done its part.
@@ -113,7 +134,7 @@ fn length_of(source: &Path, destination: &Path, role: Role) -> u64 {
     let untouched = victim(role, Harm::Cut(u64::MAX));
     let whole = attempt(source, destination, Level::Cache, untouched.clone());
     assert!(whole.unwrap().is_whole());
-    untouched.map_or(0, |victim| victim.received.load(Ordering::Relaxed))
+    untouched.map_or(0, |victim| victim.received())
 }
 
 #[test]
