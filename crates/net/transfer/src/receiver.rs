@@ -4,11 +4,12 @@ use crate::chunks::{DELTA_MIN, is_average};
 use crate::content::{is_large, is_zero, read_range, sums_of, write_range};
 use crate::entry::{Entry, Source, Time, TreePath, What};
 use crate::error::TransferError;
+use crate::filter::Filter;
 use crate::level::Level;
 use crate::manifest::Signer;
 use crate::message::{
     BATCHES_AHEAD, FailureKind, Index, LISTS_AHEAD, OFFER_ENTRIES, OFFERS_AHEAD, PAGE_BYTES, Piece,
-    RANGE_BYTES, ToReceiver, ToSender, VERSION, Want,
+    Placed, RANGE_BYTES, ToReceiver, ToSender, VERSION, Want,
 };
 use crate::root_sum::{RootSum, Summing};
 use crate::verify::Reader;
@@ -17,7 +18,7 @@ use env::Clock;
 use env::errno::{Errno, Fault, fault};
 use rpc::{Channel, Connection};
 use rustix::fs::{FileType, fstat, fsync, ftruncate};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,22 +28,28 @@ use std::time::Duration;
 
 mod batch;
 mod carry;
+mod dry;
+mod held;
 mod lister;
 mod place;
 mod proof;
 mod root;
 mod staging;
+mod sweep;
 mod waiting;
 
 pub use batch::AfterSync;
 pub use staging::{NOTE_VERSION, Note};
 
 use batch::{Action, Patch, Worker, Written};
+use dry::Dry;
+use held::{Looking, held_to};
 use lister::Wanted;
 pub(crate) use proof::drop_cache;
 use proof::{Prover, Range, probe};
 pub(crate) use root::Root;
-use staging::{Notes, Staged, Staging};
+use staging::{Held, Notes, Staged, Staging};
+use sweep::{Act, Sweep};
 use waiting::Evidence;
 
 /// Parts of a file are proved in multiples of this many bytes, so that no page, and no large folio
@@ -136,6 +143,8 @@ fn begin(
         below,
         manifest,
         write_cache,
+        delete,
+        dry,
     } = first
     else {
         return Err(TransferError::Violation("another first message"));
@@ -147,6 +156,12 @@ fn begin(
         let what = "level medium needs the size of the device's write cache, which only a person \
                     can know";
         return Err(TransferError::failed(FailureKind::Level, what));
+    }
+    let filter = delete.map(|texts| Filter::from_texts(&texts)).transpose();
+    let filter = filter.map_err(|_| TransferError::Violation("rules that are none"))?;
+    let sweep = filter.map(Sweep::new);
+    if dry {
+        return Dry::new(channel, clock, settings, (destination, &below), sweep)?.run();
     }
     let root = place::open(destination, &below)?;
     let (staging, notes) = Staging::open(&root)?;
@@ -199,7 +214,11 @@ fn begin(
         let working = scope.spawn(move || {
             let mut all = batches.into_iter();
             let worked: Result<(), TransferError> = all.try_for_each(|job| match job {
-                Job::Batch(number, actions) => worker.run(number, actions),
+                Job::Batch(number, actions, held) => {
+                    worker.run(number, actions)?;
+                    worker.staging.remove_held(held);
+                    Ok(())
+                }
                 Job::Close { settle } => worker.close(settle),
             });
             if let Err(TransferError::Failed { kind, what }) = &worked {
@@ -209,6 +228,7 @@ fn begin(
             }
             worked
         });
+        let held = staging.begin_held()?;
         let mut main = Main {
             channel,
             clock,
@@ -217,6 +237,7 @@ fn begin(
             root: Root::new(root.clone()),
             level,
             sums_wanted,
+            sweep,
             closed: false,
             notes,
             entries: BTreeMap::new(),
@@ -225,6 +246,9 @@ fn begin(
             current: None,
             comparing: None,
             kept: HashMap::new(),
+            held,
+            looking: None,
+            there: HashMap::new(),
             olds: HashMap::new(),
             lists: lists_in,
             actions: Vec::new(),
@@ -262,8 +286,11 @@ fn say(
 
 /// What the worker does, in order.
 enum Job {
-    Batch(u64, Vec<Action>),
-    Close { settle: bool },
+    /// With the number of the notes of its files.
+    Batch(u64, Vec<Action>, u64),
+    Close {
+        settle: bool,
+    },
 }
 
 /// What a manifest says of itself.
@@ -287,6 +314,8 @@ struct Current {
     at: u64,
     /// What was written and is in no batch yet.
     ranges: Vec<Range>,
+    /// What an earlier transfer has written behind that.
+    there: VecDeque<Range>,
     /// The sum of what was written; none where nobody asks for it.
     summing: Option<Summing>,
 }
@@ -310,6 +339,8 @@ struct Main<'a> {
     level: Level,
     /// Whether the sum of each file's content is asked for.
     sums_wanted: bool,
+    /// What the source does not have, where it is to go.
+    sweep: Option<Sweep>,
     /// Whether the sender has said that nothing follows.
     closed: bool,
     notes: Notes,
@@ -319,6 +350,11 @@ struct Main<'a> {
     current: Option<Current>,
     comparing: Option<Comparing>,
     kept: HashMap<Index, (OwnedFd, u64, RootSum)>,
+    /// The notes of what is under way.
+    held: Held,
+    looking: Option<Looking>,
+    /// What an earlier transfer has left of files that have not begun yet, in order.
+    there: HashMap<Index, VecDeque<Range>>,
     /// Old files, and their lengths, of which parts may be used.
     olds: HashMap<Index, (Arc<OwnedFd>, u64)>,
     lists: Sender<Wanted>,
@@ -383,11 +419,18 @@ impl Main<'_> {
                 offset,
                 bytes,
                 sums,
-            } => self.compare(index, offset, bytes, &sums),
-            ToReceiver::Compared { index } => self.compared(index),
+            } => match self.is_held(index) {
+                true => self.look(index, offset, bytes, &sums),
+                false => self.compare(index, offset, bytes, &sums),
+            },
+            ToReceiver::Compared { index } => match self.is_held(index) {
+                true => self.looked(index),
+                false => self.compared(index),
+            },
             ToReceiver::Restart { index, entry } => self.restart(index, entry),
             ToReceiver::End { index, failed } => self.end(index, failed.is_some()),
             ToReceiver::Batch { number } => self.close_batch(number),
+            ToReceiver::Sweep { max } => self.sweep(max),
             ToReceiver::Close { settle } => self.close(settle),
             ToReceiver::Patch {
                 index,
@@ -409,11 +452,39 @@ impl Main<'_> {
         }
     }
 
-    fn close(&mut self, settle: bool) -> Result<(), TransferError> {
+    fn need_all_done(&self) -> Result<(), TransferError> {
         let open = !self.entries.is_empty() || !self.actions.is_empty();
         if open || self.closed || self.done.load(Ordering::Acquire) < self.batch {
             return Err(TransferError::Violation("an end before the last batch"));
         }
+        Ok(())
+    }
+
+    /// Deletes what the source does not have.
+    fn sweep(&mut self, max: Option<u64>) -> Result<(), TransferError> {
+        self.need_all_done()?;
+        let sweep = self.sweep.take();
+        let sweep = sweep.ok_or(TransferError::Violation("a deletion that nobody spoke of"))?;
+        let mut placed = Placed::default();
+        let (mut found, mut deleted, mut refused) = (0, 0, None);
+        match sweep.count(&mut self.root) {
+            Ok(count) => found = count,
+            Err(why) => refused = Some(why.to_owned()),
+        }
+        if refused.is_none() && max.is_none_or(|max| found <= max) {
+            deleted = sweep.act(&mut self.root, &mut Act::Delete(&mut placed))?;
+        }
+        let swept = ToSender::Swept {
+            found,
+            deleted,
+            refused,
+            placed,
+        };
+        say(self.channel, self.clock, self.settings, &swept)
+    }
+
+    fn close(&mut self, settle: bool) -> Result<(), TransferError> {
+        self.need_all_done()?;
         self.closed = true;
         let sent = self.batches.send(Job::Close { settle });
         sent.map_err(|_| TransferError::Violation("the worker has ended"))
@@ -435,6 +506,10 @@ impl Main<'_> {
         let mut wants = Vec::with_capacity(entries.len());
         for entry in entries {
             check_entry(&entry)?;
+            if let Some(sweep) = &mut self.sweep {
+                sweep.take(&entry, &mut self.root);
+                self.root.forget();
+            }
             let want = match &entry.what {
                 What::File(source) => self.want(&entry, source)?,
                 _ => Want::Nothing,
@@ -453,27 +528,25 @@ impl Main<'_> {
 
     /// What is wanted of a file.
     fn want(&mut self, entry: &Entry, source: &Source) -> Result<Want, TransferError> {
-        let page = PAGE_BYTES as u64;
-        let from = match self.notes.get(&entry.path) {
-            Some((_, note)) => {
-                let goes_on = note.source == *source && note.proved_bytes <= source.bytes;
-                let proved = goes_on && note.level >= self.level;
-                match proved && note.proved_bytes % page == 0 {
-                    true => note.proved_bytes,
-                    false => 0,
-                }
+        let (mut from, mut held) = (0, 0);
+        let note = self.notes.get(&entry.path);
+        if let Some((number, note)) = note.filter(|(_, note)| note.source == *source) {
+            let fits = note.proved_bytes <= source.bytes
+                && note.proved_bytes.is_multiple_of(PAGE_BYTES as u64);
+            if fits && note.level >= self.level {
+                from = note.proved_bytes;
             }
-            None => 0,
-        };
+            held = held_to(from, self.staging.part_bytes(*number), source.bytes);
+        }
         // Where there is none, or none that can be used, all content is wanted.
         let there = self.root.file(&entry.path).ok();
         // The directories that are open here may be renamed while batches are put in place.
         self.root.forget();
         let there = there.and_then(|file| plain(&file));
         Ok(match there {
-            Some(there) if from == 0 && there == (source.bytes, source.modified) => Want::Compare,
-            Some((old, _)) if old >= DELTA_MIN => Want::Content { from, old },
-            _ => Want::Content { from, old: 0 },
+            Some(there) if held == 0 && there == (source.bytes, source.modified) => Want::Compare,
+            Some((old, _)) if old >= DELTA_MIN => Want::Content { from, held, old },
+            _ => Want::Content { from, held, old: 0 },
         })
     }
 
@@ -582,6 +655,7 @@ impl Main<'_> {
         unlike: Vec<u64>,
     ) -> Result<(), TransferError> {
         self.begin_file(index)?;
+        self.take_there(offset);
         let Some(current) = self
             .current
             .as_mut()
@@ -602,6 +676,13 @@ impl Main<'_> {
             return Err(TransferError::Violation("a batch that is too long"));
         }
         let large = is_large(current.source.bytes);
+        if current
+            .there
+            .front()
+            .is_some_and(|there| there.offset < end)
+        {
+            return Err(TransferError::Violation("content that is there"));
+        }
         write_range(&current.staged.file, offset, bytes, large).map_err(unwritten)?;
         current.at = end;
         let bytes = bytes.len();
@@ -628,11 +709,14 @@ impl Main<'_> {
         let (entry, source, want) = self.wanted(index)?;
         let path = entry.path.clone();
         let note = self.notes.remove(&path);
+        let there = self.there.remove(&index).unwrap_or_default();
+        let goes_on = |note: &(u64, staging::Note), from: u64| {
+            note.1.source == source && (from > 0 || !there.is_empty())
+        };
         let (staged, at) = match (want, note) {
-            (Want::Content { from, .. }, Some((number, note)))
-                if from > 0 && note.source == source =>
-            {
-                let staged = self.staging.reopen(number, from).map_err(unwritten)?;
+            (Want::Content { from, .. }, Some(note)) if goes_on(&note, from) => {
+                let last = there.back().map_or(from, |it| it.offset + it.bytes as u64);
+                let staged = self.staging.reopen(note.0, last).map_err(unwritten)?;
                 (staged, from)
             }
             (_, note) => {
@@ -642,6 +726,7 @@ impl Main<'_> {
                 (self.staging.create().map_err(unwritten)?, 0)
             }
         };
+        self.held.add(staged.number, &path, source)?;
         let summing = match (self.sums_wanted, at) {
             (false, _) => None,
             (true, 0) => Some(Summing::new()),
@@ -660,6 +745,7 @@ impl Main<'_> {
             source,
             at,
             ranges: Vec::new(),
+            there,
         });
         Ok(())
     }
@@ -756,8 +842,10 @@ impl Main<'_> {
         }
         self.drop_current();
         self.olds.remove(&index);
-        self.entries
-            .insert(index, (entry, Want::Content { from: 0, old: 0 }));
+        self.there.remove(&index);
+        let (from, held, old) = (0, 0, 0);
+        let want = Want::Content { from, held, old };
+        self.entries.insert(index, (entry, want));
         Ok(())
     }
 
@@ -786,6 +874,7 @@ impl Main<'_> {
             self.drop_current();
             return Ok(());
         }
+        self.take_there(u64::MAX);
         let action = match (self.current.take(), kept) {
             (Some(current), _) => {
                 let length = current.source.bytes;
@@ -842,7 +931,12 @@ impl Main<'_> {
         }
         self.ranges = self.current.as_ref().map_or(0, |c| c.ranges.len());
         let actions = std::mem::take(&mut self.actions);
-        let sent = self.batches.send(Job::Batch(number, actions));
+        let held = std::mem::replace(&mut self.held, self.staging.begin_held()?);
+        if let Some(current) = &self.current {
+            let (number, path, source) = (current.staged.number, &current.path, current.source);
+            self.held.add(number, path, source)?;
+        }
+        let sent = self.batches.send(Job::Batch(number, actions, held.number));
         // The worker's own error says more.
         sent.map_err(|_| TransferError::Violation("the worker has ended"))
     }

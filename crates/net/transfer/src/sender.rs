@@ -19,14 +19,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 mod content;
+mod dry;
 mod incoming;
 mod lists;
+mod pace;
 mod pays;
+mod sweep;
 
 pub use pays::{Delta, UnknownDelta};
 
 use incoming::Incoming;
 use lists::Lists;
+use pace::Pace;
 use pays::Pays;
 
 /// Bytes after which a batch is closed.
@@ -46,6 +50,13 @@ const LINES_MORE: u64 = 300_000;
 /// Bytes of an offer's entries, roughly.
 const OFFER_BYTES: usize = 64 << 10;
 
+/// What the destination has and the source does not is to be deleted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Deletion {
+    /// Where it is more than so many objects, nothing is deleted.
+    pub max: Option<u64>,
+}
+
 /// What a sender is asked to do.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -64,6 +75,13 @@ pub struct Options {
     pub filter: Filter,
     /// Whether changed parts alone are sent of files that are on both sides.
     pub delta: Delta,
+    /// At the end, where nothing is missing, what the source does not have is deleted; what the
+    /// filter leaves out stays.
+    pub delete: Option<Deletion>,
+    /// Nothing is changed; the report has what would be.
+    pub dry: bool,
+    /// Bytes a second that are sent, at most.
+    pub rate: Option<u64>,
     /// The file that gets the receiver's manifest.
     pub manifest: Option<PathBuf>,
     /// How long the receiver may be silent: it syncs and reads whole batches.
@@ -79,6 +97,9 @@ impl Default for Options {
             settle: false,
             filter: Filter::default(),
             delta: Delta::Auto,
+            delete: None,
+            dry: false,
+            rate: None,
             manifest: None,
             patience: Duration::from_secs(600),
         }
@@ -100,14 +121,17 @@ pub fn send(
 ) -> Result<Report, TransferError> {
     let walk = Walk::new(source, options.filter.clone())?;
     // That it cannot be written is better known before than after.
-    let incoming = options.manifest.as_deref().map(Incoming::begin);
+    let wanted = options.manifest.as_deref().filter(|_| !options.dry);
+    let incoming = wanted.map(Incoming::begin);
     let incoming = incoming.transpose()?;
     let begin = ToReceiver::Begin {
         version: VERSION,
         level: options.level,
         below: options.below.clone(),
-        manifest: options.manifest.is_some(),
+        manifest: wanted.is_some(),
         write_cache: options.write_cache,
+        delete: options.delete.map(|_| options.filter.texts()),
+        dry: options.dry,
     };
     let deadline = clock.now().after(options.patience);
     let channel = connection.open(&rpc::encode(&begin)?, &[], deadline)?;
@@ -122,6 +146,7 @@ pub fn send(
         offers: VecDeque::new(),
         flight: BTreeMap::new(),
         verdicts: HashMap::new(),
+        held: HashMap::new(),
         batch: Batch::default(),
         acknowledged: 0,
         ready: false,
@@ -129,6 +154,7 @@ pub fn send(
         incoming,
         lists: Lists::default(),
         pays: Pays::new(options.delta),
+        pace: Pace::new(options.rate),
         aside: VecDeque::new(),
         aside_bytes: 0,
         buffer: vec![0; RANGE_BYTES],
@@ -178,6 +204,8 @@ struct Sender<'a> {
     offers: VecDeque<Offer>,
     flight: BTreeMap<Index, Sent>,
     verdicts: HashMap<Index, bool>,
+    /// Which pages of files are there that an earlier transfer was cut in.
+    held: HashMap<Index, Vec<u8>>,
     batch: Batch,
     acknowledged: u64,
     ready: bool,
@@ -185,6 +213,7 @@ struct Sender<'a> {
     incoming: Option<Incoming>,
     lists: Lists,
     pays: Pays,
+    pace: Pace,
     /// What came while there was no room to send, and was not looked at.
     aside: VecDeque<Message>,
     aside_bytes: usize,
@@ -195,6 +224,11 @@ impl Sender<'_> {
     fn run(mut self) -> Result<Report, TransferError> {
         while !self.ready {
             self.hear()?;
+        }
+        if self.options.dry {
+            self.run_dry()?;
+            self.channel.finish()?;
+            return Ok(self.report);
         }
         loop {
             while self.offers.len() < OFFERS_AHEAD && !self.walked {
@@ -217,6 +251,7 @@ impl Sender<'_> {
         while self.acknowledged < self.batch.number {
             self.hear()?;
         }
+        self.sweep()?;
         self.close()?;
         self.channel.finish()?;
         Ok(self.report)
@@ -306,13 +341,19 @@ impl Sender<'_> {
         }
         let numbered = || (offer.first..).zip(wants.iter().copied());
         let mut compared = HashSet::new();
-        for (index, _) in numbered().filter(|(_, want)| *want == Want::Compare) {
-            if self.compare(index)? {
-                compared.insert(index);
+        for (index, want) in numbered() {
+            match want {
+                Want::Compare if self.compare(index, (0, u64::MAX))? => {
+                    compared.insert(index);
+                }
+                Want::Content { from, held, .. } if held > from => {
+                    self.compare(index, (from, held))?;
+                }
+                _ => {}
             }
         }
         let old = |(index, want): (Index, Want)| match want {
-            Want::Content { old, from } => Some((index, old, from)),
+            Want::Content { old, from, .. } => Some((index, old, from)),
             _ => None,
         };
         let mut olds = numbered().filter_map(old).collect::<VecDeque<_>>();
@@ -320,14 +361,14 @@ impl Sender<'_> {
             self.ask(&mut olds, index)?;
             let failed = match want {
                 Want::Nothing => None,
-                Want::Content { from, .. } => self.content(index, from)?,
+                Want::Content { from, held, .. } => self.content(index, from, held)?,
                 Want::Compare => {
                     while !self.verdicts.contains_key(&index) {
                         self.hear()?;
                     }
                     match self.verdicts.remove(&index) {
                         Some(true) if compared.contains(&index) => None,
-                        _ => self.content(index, 0)?,
+                        _ => self.content(index, 0, 0)?,
                     }
                 }
             };
@@ -399,8 +440,9 @@ impl Sender<'_> {
     }
 
     fn say(&mut self, message: &ToReceiver, bulk: &[u8]) -> Result<(), TransferError> {
-        let deadline = self.clock.now().after(self.options.patience);
         let body = rpc::encode(message)?;
+        self.pace.wait(self.clock, body.len() + bulk.len());
+        let deadline = self.clock.now().after(self.options.patience);
         loop {
             match self.channel.exchange(&body, bulk, deadline) {
                 Ok(None) => return Ok(()),
@@ -472,6 +514,12 @@ impl Sender<'_> {
             ToSender::Verdict { index, same } => {
                 self.verdicts.insert(index, same);
             }
+            ToSender::Held { index, pages } => {
+                if !self.flight.contains_key(&index) {
+                    return Err(TransferError::Violation("pages of nothing"));
+                }
+                self.held.insert(index, pages);
+            }
             ToSender::Chunks {
                 index,
                 chunks,
@@ -493,7 +541,11 @@ impl Sender<'_> {
                 self.report.add(placed);
                 self.show();
             }
-            ToSender::Closed { .. } | ToSender::Manifest => {
+            ToSender::Closed { .. }
+            | ToSender::Manifest
+            | ToSender::Plans { .. }
+            | ToSender::Going { .. }
+            | ToSender::Swept { .. } => {
                 return Err(TransferError::Violation("an end that nobody asked for"));
             }
             ToSender::Failed { kind, what } => return Err(TransferError::Failed { kind, what }),

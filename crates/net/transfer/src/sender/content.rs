@@ -6,13 +6,42 @@ use crate::chunks::DELTA_MIN;
 use crate::content::{is_large, next_data, range_length, read_range, sums_of};
 use crate::entry::{Source, What};
 use crate::error::TransferError;
-use crate::message::{Index, PAGE_BYTES, ToReceiver};
+use crate::message::{Index, PAGE_BYTES, RANGE_BYTES, ToReceiver};
 use crate::walk::{source_of, words};
 use env::errno::Errno;
 use std::os::fd::OwnedFd;
 
 /// How often a file that changes while it is read is read again.
 const ATTEMPTS: usize = 3;
+
+/// Which pages the destination has, from an offset on.
+struct Pages {
+    from: u64,
+    bits: Vec<u8>,
+}
+
+impl Pages {
+    /// Whether the page at `start` is there, and where that changes, before `end`. What is there is
+    /// told a range at most at once.
+    fn run(&self, start: u64, end: u64) -> (bool, u64) {
+        let page = PAGE_BYTES as u64;
+        let is_there = |offset: u64| {
+            let number = offset.checked_sub(self.from).map(|it| it / page);
+            let number = number.and_then(|it| usize::try_from(it).ok());
+            let byte = number.and_then(|it| self.bits.get(it / 8).map(|byte| (it % 8, byte)));
+            byte.is_some_and(|(bit, byte)| byte >> bit & 1 == 1)
+        };
+        let there = is_there(start);
+        if !there && start >= self.from.saturating_add(self.bits.len() as u64 * 8 * page) {
+            return (false, end);
+        }
+        let mut at = start;
+        while at < end && is_there(at) == there && at - start < RANGE_BYTES as u64 {
+            at = (at / page + 1) * page;
+        }
+        (there, at.min(end))
+    }
+}
 
 /// What came of reading a file.
 enum Reading {
@@ -23,10 +52,14 @@ enum Reading {
 }
 
 impl Sender<'_> {
-    /// Sends the checksums of a file's content; whether they are those of all of it.
-    pub(super) fn compare(&mut self, index: Index) -> Result<bool, TransferError> {
+    /// Sends the checksums of a file's content in `part`; whether they are those of all of it.
+    pub(super) fn compare(
+        &mut self,
+        index: Index,
+        part: (u64, u64),
+    ) -> Result<bool, TransferError> {
         let whole = match self.open(index)? {
-            Some((file, source)) => self.compare_open(index, &file, &source)?,
+            Some((file, source)) => self.compare_open(index, &file, &source, part)?,
             None => false,
         };
         self.say(&ToReceiver::Compared { index }, &[])?;
@@ -38,10 +71,11 @@ impl Sender<'_> {
         index: Index,
         file: &OwnedFd,
         source: &Source,
+        part: (u64, u64),
     ) -> Result<bool, TransferError> {
-        let mut at = 0;
+        let (mut at, to) = (part.0, part.1.min(source.bytes));
         loop {
-            let (offset, end) = match next_data(file, at, source.bytes) {
+            let (offset, end) = match next_data(file, at, to) {
                 Ok(Some(data)) => data,
                 Ok(None) => break,
                 // The content that is sent in its place finds the same, and tells it.
@@ -71,12 +105,20 @@ impl Sender<'_> {
         &mut self,
         index: Index,
         from: u64,
+        held: u64,
     ) -> Result<Option<String>, TransferError> {
         let mut from = from;
         let begun = self.clock.now();
         while self.lists.is_asked(index) && !self.lists.is_whole(index) {
             self.hear()?;
         }
+        while held > from && !self.held.contains_key(&index) {
+            self.hear()?;
+        }
+        let mut pages = Pages {
+            from,
+            bits: self.held.remove(&index).unwrap_or_default(),
+        };
         let mut cutting = self.lists.remove(index).map(Cutting::new);
         let parts = cutting.is_some();
         for attempt in 1..=ATTEMPTS {
@@ -85,7 +127,7 @@ impl Sender<'_> {
                     if attempt == 1 {
                         self.report.bytes_resumed += from;
                     }
-                    self.stream(index, &file, &source, from, cutting.take())?
+                    self.stream(index, &file, &source, from, &pages, cutting.take())?
                 }
                 None => Reading::Changed,
             };
@@ -116,6 +158,7 @@ impl Sender<'_> {
             let restart = ToReceiver::Restart { index, entry: now };
             self.say(&restart, &[])?;
             from = 0;
+            pages.bits.clear();
         }
         Ok(Some(format!(
             "it changed each of {ATTEMPTS} times that it was read"
@@ -128,6 +171,7 @@ impl Sender<'_> {
         file: &OwnedFd,
         source: &Source,
         from: u64,
+        pages: &Pages,
         cutting: Option<Cutting>,
     ) -> Result<Reading, TransferError> {
         let (mut at, mut cutting) = (from, cutting);
@@ -138,13 +182,20 @@ impl Sender<'_> {
                 Err(errno) => return Ok(Reading::Failed(errno)),
             };
             let large = is_large(source.bytes);
-            let sent = match &mut cutting {
-                Some(cutting) => self.mixed(index, file, (start, end), large, cutting)?,
-                None => self.plain(index, file, (start, end), large)?,
-            };
-            let length = match sent {
-                Ok(length) => length as u64,
-                Err(reading) => return Ok(reading),
+            let (there, until) = pages.run(start, end);
+            let length = if there {
+                self.report.bytes_resumed += until - start;
+                until - start
+            } else {
+                let data = (start, until);
+                let sent = match &mut cutting {
+                    Some(cutting) => self.mixed(index, file, data, large, cutting)?,
+                    None => self.plain(index, file, data, large)?,
+                };
+                match sent {
+                    Ok(length) => length as u64,
+                    Err(reading) => return Ok(reading),
+                }
             };
             let gives_up = |it: &Cutting| self.pays.gives_up(it.looked_at, it.found);
             if cutting.as_ref().is_some_and(gives_up) {
@@ -174,7 +225,7 @@ impl Sender<'_> {
         large: bool,
     ) -> Result<Result<usize, Reading>, TransferError> {
         let (offset, end) = data;
-        let length = range_length(offset, end);
+        let length = range_length(offset, end).min(self.pace.range_bytes());
         let room = self.buffer.get_mut(..length).unwrap_or_default();
         match read_range(file, offset, room, large) {
             Ok(count) if count == length => {}
@@ -208,7 +259,7 @@ impl Sender<'_> {
         cutting: &mut Cutting,
     ) -> Result<Result<usize, Reading>, TransferError> {
         let (offset, end) = data;
-        let found = match cutting.range(file, offset, end, large) {
+        let found = match cutting.range(file, (offset, end), self.pace.range_bytes(), large) {
             Ok(Some(found)) => found,
             Ok(None) => return Ok(Err(Reading::Changed)),
             Err(errno) => return Ok(Err(Reading::Failed(errno))),

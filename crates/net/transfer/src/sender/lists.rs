@@ -135,21 +135,22 @@ impl Cutting {
         }
     }
 
-    /// The range from `start`, in data that ends at `end`; `None` where the file has become shorter.
+    /// The range from `data.0`, in data that ends at `data.1`, of at most `most` bytes; `None` where the file has become shorter.
     pub(super) fn range(
         &mut self,
         file: &OwnedFd,
-        start: u64,
-        end: u64,
+        data: (u64, u64),
+        most: usize,
         large: bool,
     ) -> Result<Option<Pieces<'_>>, Errno> {
+        let (start, end) = data;
         if self.start != start {
             self.buffer.clear();
             self.cuts.clear();
             self.cut = 0;
             self.start = start;
         }
-        let length = range_length(start, end);
+        let length = range_length(start, end).min(most);
         while self.cut < length {
             let known = self.start + self.buffer.len() as u64;
             let rest = self.buffer.get(self.cut..).unwrap_or_default();

@@ -93,6 +93,8 @@ fn begin(version: u16, below: TreePath) -> ToReceiver {
         below,
         manifest: false,
         write_cache: None,
+        delete: None,
+        dry: false,
     }
 }
 
