@@ -12,8 +12,9 @@
 //!
 //! # Invariants
 //! - files renamed into place before their proof = 0
-//! - batches that a sender is ahead of their acknowledgement <= 2; bytes of a batch <= 33 MiB; so
-//!   bytes sent again after a cut <= 3 batches
+//! - batches that a sender is ahead of their acknowledgement <= 2; bytes of a batch <= 33 MiB
+//! - pages sent again after a cut that had reached their file = 0, of the last 256 MiB of it
+//! - objects deleted while anything of the source is not in place = 0
 //! - repairs of a file <= 3, then it is in the quarantine and not in place
 //! - calls of the receiver on what is below its root that take a path with a slash = those of
 //!   `openat2` with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS
@@ -64,7 +65,7 @@ pub use error::TransferError;
 pub use level::{Level, UnknownLevel};
 pub use local::local;
 pub use message::{FailureKind, Piece, Plan, Problem, ToReceiver, ToSender};
-pub use receiver::{AfterSync, Destination, NOTE_VERSION, Note, Settings, receive};
+pub use receiver::{AfterSync, Destination, NOTE_VERSION, Note, Settings, held_notes, receive};
 pub use report::{Planned, Progress, Report};
 pub use root_sum::RootSum;
 pub use sender::{BATCH_BYTES, BATCH_ENTRIES, Deletion, Delta, Options, UnknownDelta, send};

@@ -1,23 +1,22 @@
 //! The side that writes the destination.
 
-use crate::chunks::{DELTA_MIN, is_average};
-use crate::content::{is_large, is_zero, read_range, sums_of, write_range};
+use crate::chunks::DELTA_MIN;
+use crate::content::sums_of;
 use crate::entry::{Entry, Source, Time, TreePath, What};
 use crate::error::TransferError;
 use crate::filter::Filter;
 use crate::level::Level;
 use crate::manifest::Signer;
 use crate::message::{
-    BATCHES_AHEAD, FailureKind, Index, LISTS_AHEAD, OFFER_ENTRIES, OFFERS_AHEAD, PAGE_BYTES, Piece,
-    Placed, RANGE_BYTES, ToReceiver, ToSender, VERSION, Want,
+    BATCHES_AHEAD, FailureKind, Index, OFFER_ENTRIES, OFFERS_AHEAD, PAGE_BYTES, Piece, Placed,
+    ToReceiver, ToSender, VERSION, Want,
 };
 use crate::root_sum::{RootSum, Summing};
-use crate::verify::Reader;
 use crate::walk::{source_of, words};
 use env::Clock;
 use env::errno::{Errno, Fault, fault};
 use rpc::{Channel, Connection};
-use rustix::fs::{FileType, fstat, fsync, ftruncate};
+use rustix::fs::{FileType, fstat};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -28,9 +27,12 @@ use std::time::Duration;
 
 mod batch;
 mod carry;
+mod comparison;
 mod dry;
 mod held;
+mod incoming;
 mod lister;
+mod parts;
 mod place;
 mod proof;
 mod root;
@@ -39,7 +41,7 @@ mod sweep;
 mod waiting;
 
 pub use batch::AfterSync;
-pub use staging::{NOTE_VERSION, Note};
+pub use staging::{NOTE_VERSION, Note, held_notes};
 
 use batch::{Action, Patch, Worker, Written};
 use dry::Dry;
@@ -550,92 +552,6 @@ impl Main<'_> {
         })
     }
 
-    /// Has the chunks of an old file listed.
-    fn list(&mut self, index: Index, average: u32) -> Result<(), TransferError> {
-        let (entry, _, want) = self.wanted(index)?;
-        let has_old = matches!(want, Want::Content { old: 1.., .. });
-        let again = self.olds.contains_key(&index) || self.olds.len() >= LISTS_AHEAD;
-        if !has_old || again || !is_average(average) {
-            return Err(TransferError::Violation("a list that is not to be had"));
-        }
-        let path = entry.path.clone();
-        let there = self.root.file(&path).ok();
-        self.root.forget();
-        let there = there.and_then(|file| plain(&file).map(|(bytes, _)| (Arc::new(file), bytes)));
-        let Some((file, bytes)) = there else {
-            let none = ToSender::Chunks {
-                index,
-                chunks: Vec::new(),
-                last: true,
-            };
-            return say(self.channel, self.clock, self.settings, &none);
-        };
-        // The sender was told how long it was: the list has no more.
-        let bytes = match want {
-            Want::Content { old, .. } => bytes.min(old),
-            _ => bytes,
-        };
-        self.olds.insert(index, (file.clone(), bytes));
-        let wanted = Wanted {
-            index,
-            file,
-            bytes,
-            average,
-        };
-        let sent = self.lists.send(wanted);
-        sent.map_err(|_| TransferError::Violation("the lister has ended"))
-    }
-
-    /// Makes a range of what was sent and of what the old file has, and finds the pages that are
-    /// not what they should be: the old file was written to since it was listed, or has rotted.
-    fn mixed(
-        &self,
-        index: Index,
-        offset: u64,
-        sums: &[u32],
-        pieces: &[Piece],
-        mut sent: &[u8],
-    ) -> Result<(Vec<u8>, Vec<u64>), TransferError> {
-        const WRONG: TransferError = TransferError::Violation("pieces that make no range");
-        let length: u64 = pieces.iter().map(|piece| u64::from(piece.bytes())).sum();
-        let fits = usize::try_from(length)
-            .ok()
-            .filter(|it| *it <= RANGE_BYTES && *it > 0);
-        let length = fits.ok_or(WRONG)?;
-        if sums.len() != length.div_ceil(PAGE_BYTES) {
-            return Err(WRONG);
-        }
-        let mut bytes = vec![0; length];
-        let mut rest = &mut bytes[..];
-        for piece in pieces {
-            let room;
-            (room, rest) = rest
-                .split_at_mut_checked(piece.bytes() as usize)
-                .ok_or(WRONG)?;
-            match piece {
-                Piece::Sent(_) => {
-                    let new;
-                    (new, sent) = sent.split_at_checked(room.len()).ok_or(WRONG)?;
-                    room.copy_from_slice(new);
-                }
-                Piece::Old { from, .. } => {
-                    let (file, old) = self.olds.get(&index).ok_or(WRONG)?;
-                    let end = from.checked_add(room.len() as u64);
-                    end.filter(|end| end <= old).ok_or(WRONG)?;
-                    // What cannot be read has other sums, or is right all the same.
-                    let _read = read_range(file, *from, room, false);
-                }
-            }
-        }
-        if !sent.is_empty() {
-            return Err(WRONG);
-        }
-        let pages = (offset..).step_by(PAGE_BYTES).zip(sums_of(&bytes));
-        let unlike = pages.zip(sums).filter(|((_, found), sum)| found != *sum);
-        let unlike = unlike.map(|((page, _), _)| page).collect();
-        Ok((bytes, unlike))
-    }
-
     /// The file that `index` is, and what is wanted of it.
     fn wanted(&self, index: Index) -> Result<(&Entry, Source, Want), TransferError> {
         let found = self.entries.get(&index);
@@ -644,263 +560,6 @@ impl Main<'_> {
             What::File(source) => Ok((entry, source, *want)),
             _ => Err(TransferError::Violation("content of what is no file")),
         }
-    }
-
-    fn data(
-        &mut self,
-        index: Index,
-        offset: u64,
-        sums: Vec<u32>,
-        bytes: &[u8],
-        unlike: Vec<u64>,
-    ) -> Result<(), TransferError> {
-        self.begin_file(index)?;
-        self.take_there(offset);
-        let Some(current) = self
-            .current
-            .as_mut()
-            .filter(|current| current.index == index)
-        else {
-            return Err(TransferError::Violation("content of two files at once"));
-        };
-        let page = PAGE_BYTES as u64;
-        let end = offset.checked_add(bytes.len() as u64);
-        let end = end.filter(|end| *end <= current.source.bytes);
-        let end = end.ok_or(TransferError::Violation("content behind the end of a file"))?;
-        let at_border = end.is_multiple_of(page) || end == current.source.bytes;
-        if offset < current.at || !offset.is_multiple_of(page) || !at_border {
-            return Err(TransferError::Violation("content out of order"));
-        }
-        self.ranges += 1;
-        if self.ranges > RANGES_MAX {
-            return Err(TransferError::Violation("a batch that is too long"));
-        }
-        let large = is_large(current.source.bytes);
-        if current
-            .there
-            .front()
-            .is_some_and(|there| there.offset < end)
-        {
-            return Err(TransferError::Violation("content that is there"));
-        }
-        write_range(&current.staged.file, offset, bytes, large).map_err(unwritten)?;
-        current.at = end;
-        let bytes = bytes.len();
-        if let Some(summing) = &mut current.summing {
-            summing.add(offset, bytes, &sums);
-        }
-        current.ranges.push(Range {
-            offset,
-            bytes,
-            sums,
-            unlike,
-        });
-        Ok(())
-    }
-
-    /// Has a file of its own for what comes, where it has none yet.
-    fn begin_file(&mut self, index: Index) -> Result<(), TransferError> {
-        if self.current.is_some() {
-            return Ok(());
-        }
-        if index != self.next_ended {
-            return Err(TransferError::Violation("content out of order"));
-        }
-        let (entry, source, want) = self.wanted(index)?;
-        let path = entry.path.clone();
-        let note = self.notes.remove(&path);
-        let there = self.there.remove(&index).unwrap_or_default();
-        let goes_on = |note: &(u64, staging::Note), from: u64| {
-            note.1.source == source && (from > 0 || !there.is_empty())
-        };
-        let (staged, at) = match (want, note) {
-            (Want::Content { from, .. }, Some(note)) if goes_on(&note, from) => {
-                let last = there.back().map_or(from, |it| it.offset + it.bytes as u64);
-                let staged = self.staging.reopen(note.0, last).map_err(unwritten)?;
-                (staged, from)
-            }
-            (_, note) => {
-                if let Some((number, _)) = note {
-                    self.staging.remove(number);
-                }
-                (self.staging.create().map_err(unwritten)?, 0)
-            }
-        };
-        self.held.add(staged.number, &path, source)?;
-        let summing = match (self.sums_wanted, at) {
-            (false, _) => None,
-            (true, 0) => Some(Summing::new()),
-            // What an earlier transfer has proved is read once more.
-            (true, proved_bytes) => {
-                drop_cache(&staged.file, (0, 0)).map_err(unwritten)?;
-                let mut reader = Reader::new(self.root.opened());
-                Some(reader.sum(&staged.file, proved_bytes).map_err(unwritten)?)
-            }
-        };
-        self.current = Some(Current {
-            index,
-            summing,
-            staged: Arc::new(staged),
-            path,
-            source,
-            at,
-            ranges: Vec::new(),
-            there,
-        });
-        Ok(())
-    }
-
-    fn compare(
-        &mut self,
-        index: Index,
-        offset: u64,
-        bytes: u32,
-        sums: &[u32],
-    ) -> Result<(), TransferError> {
-        self.begin_comparison(index)?;
-        let length = bytes as usize;
-        let fits = length <= RANGE_BYTES && sums.len() == length.div_ceil(PAGE_BYTES);
-        let Some(comparing) = &mut self.comparing else {
-            return Ok(());
-        };
-        if !fits || comparing.index != index || offset < comparing.at {
-            return Err(TransferError::Violation("a comparison out of order"));
-        }
-        comparing.summing.add(offset, length, sums);
-        if comparing.same {
-            let mut buffer = vec![0; length];
-            let gap = is_zero(&comparing.file, comparing.at, offset);
-            let read = read_range(&comparing.file, offset, &mut buffer, true);
-            comparing.same = gap == Ok(true) && read == Ok(length) && sums_of(&buffer) == sums;
-        }
-        comparing.at = offset.saturating_add(u64::from(bytes));
-        Ok(())
-    }
-
-    /// Opens what is to be compared, so that it is read from where the level asks for.
-    fn begin_comparison(&mut self, index: Index) -> Result<(), TransferError> {
-        if self.comparing.as_ref().is_some_and(|c| c.index == index) {
-            return Ok(());
-        }
-        let (entry, source, want) = self.wanted(index)?;
-        if want != Want::Compare || self.comparing.is_some() || self.kept.contains_key(&index) {
-            return Err(TransferError::Violation("a comparison that nobody wanted"));
-        }
-        let path = entry.path.clone();
-        let Ok(file) = self.root.file(&path) else {
-            return Ok(());
-        };
-        self.root.forget();
-        // What is dirty is not on the device. Where the kernel keeps some of it, as it does while a
-        // program has it mapped, it is not proved: the content is wanted anew.
-        fsync(&file).map_err(unwritten)?;
-        let same = match self.level {
-            Level::Device | Level::Medium => drop_cache(&file, (0, 0)) == Ok(0),
-            Level::Wire | Level::Cache => true,
-        };
-        self.comparing = Some(Comparing {
-            index,
-            file,
-            same,
-            at: 0,
-            bytes: source.bytes,
-            summing: Summing::new(),
-        });
-        Ok(())
-    }
-
-    fn compared(&mut self, index: Index) -> Result<(), TransferError> {
-        self.begin_comparison(index)?;
-        let same = match self.comparing.take() {
-            Some(comparing) if comparing.index == index => {
-                let rest = is_zero(&comparing.file, comparing.at, comparing.bytes);
-                let same = comparing.same && rest == Ok(true);
-                if same {
-                    let sum = comparing.summing.finish();
-                    self.kept
-                        .insert(index, (comparing.file, comparing.bytes, sum));
-                }
-                same
-            }
-            _ => false,
-        };
-        say(
-            self.channel,
-            self.clock,
-            self.settings,
-            &ToSender::Verdict { index, same },
-        )
-    }
-
-    /// A file has changed while it was read: what came of it is dropped.
-    fn restart(&mut self, index: Index, entry: Entry) -> Result<(), TransferError> {
-        check_entry(&entry)?;
-        let (before, _, _) = self.wanted(index)?;
-        let is_file = matches!(entry.what, What::File(_));
-        if before.path != entry.path || !is_file || index != self.next_ended {
-            return Err(TransferError::Violation("another file in the place of one"));
-        }
-        self.drop_current();
-        self.olds.remove(&index);
-        self.there.remove(&index);
-        let (from, held, old) = (0, 0, 0);
-        let want = Want::Content { from, held, old };
-        self.entries.insert(index, (entry, want));
-        Ok(())
-    }
-
-    fn drop_current(&mut self) {
-        if let Some(current) = self.current.take() {
-            self.staging.remove(current.staged.number);
-        }
-    }
-
-    fn end(&mut self, index: Index, failed: bool) -> Result<(), TransferError> {
-        if index != self.next_ended {
-            return Err(TransferError::Violation("entries that end out of order"));
-        }
-        let is_content = |want| matches!(want, Want::Content { .. } | Want::Compare);
-        let found = self.entries.get(&index).map(|(_, want)| *want);
-        let kept = self.kept.remove(&index);
-        self.olds.remove(&index);
-        if !failed && kept.is_none() && found.is_some_and(is_content) {
-            // An empty file, or one that is nothing but a hole, has sent no data.
-            self.begin_file(index)?;
-        }
-        let found = self.entries.remove(&index);
-        let (entry, _) = found.ok_or(TransferError::Violation("an entry nobody offered"))?;
-        self.next_ended += 1;
-        if failed {
-            self.drop_current();
-            return Ok(());
-        }
-        self.take_there(u64::MAX);
-        let action = match (self.current.take(), kept) {
-            (Some(current), _) => {
-                let length = current.source.bytes;
-                ftruncate(&current.staged.file, length).map_err(unwritten)?;
-                let file = Written {
-                    index,
-                    staged: current.staged,
-                    source: current.source,
-                    sum: current.summing.map(Summing::finish),
-                    ranges: current.ranges,
-                };
-                Action::Place(file, entry)
-            }
-            (None, Some((file, bytes, sum))) => Action::Keep {
-                file,
-                entry,
-                bytes,
-                sum,
-            },
-            (None, None) => Action::Other(entry),
-        };
-        self.actions.push(action);
-        if self.actions.len() > ENTRIES_MAX * 2 {
-            return Err(TransferError::Violation("a batch that is too long"));
-        }
-        Ok(())
     }
 
     fn close_batch(&mut self, number: u64) -> Result<(), TransferError> {

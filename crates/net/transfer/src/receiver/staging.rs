@@ -110,8 +110,9 @@ impl Held {
     }
 }
 
-/// The notes of such a file, up to the first that is not whole.
-pub(super) fn held_notes(bytes: &[u8]) -> Vec<(u64, Note)> {
+/// The notes of a file that has several one behind another, with their numbers, up to the first that
+/// is not whole.
+pub fn held_notes(bytes: &[u8]) -> Vec<(u64, Note)> {
     let (mut found, mut rest) = (Vec::new(), bytes);
     while let Ok((first, behind)) = split_object(rest) {
         let number = open_object(first, kind::TRANSFER_NOTE, None).map(|it| it.identity.object);

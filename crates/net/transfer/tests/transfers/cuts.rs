@@ -248,7 +248,8 @@ fn what_a_cut_has_left_is_not_believed() {
         for entry in fs::read_dir(&staged).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            if !name.ends_with(".part") && !(round % 2 == 1 && name.ends_with(".held")) {
+            let held = round % 2 == 1 && name.ends_with(".held");
+            if !name.ends_with(".part") && !held {
                 continue;
             }
             let file = fs::File::options().write(true).open(&path).unwrap();
