@@ -38,6 +38,11 @@ where
 }
 
 fn note(bytes: &[u8]) {
+    for (number, note) in transfer::held_notes(bytes) {
+        assert!(note.path.is_allowed());
+        let again = note.encode(number).expect("what was read can be written");
+        assert_eq!(transfer::held_notes(&again), [(number, note)]);
+    }
     if let Some(note) = Note::decode(7, bytes) {
         assert!(note.path.is_allowed());
         let again = note.encode(7).expect("what was read can be written");

@@ -6,7 +6,10 @@ use crate::failure::{Failure, Outcome};
 use crate::screen::{self, Bar};
 use crate::units;
 use ::transfer::filter::{Filter, Rule};
-use ::transfer::{FailureKind, Level, Options, Problem, Progress, Report, Settings, TransferError};
+use ::transfer::{
+    Deletion, Delta, FailureKind, Level, Options, Planned, Problem, Progress, Report, Settings,
+    TransferError, TreePath,
+};
 use env::real::{RealClock, RealNet, stream_of};
 use env::{Address, Clock};
 use rpc::{Connection, Limits, Role, RpcError};
@@ -28,6 +31,9 @@ pub use security::SecurityArgs;
 /// Problems that are named in text; `--json` names them all.
 const PROBLEMS_SHOWN: usize = 20;
 
+/// Bytes of all rules, where the receiver has to know them: they go in one message.
+const RULES_MAX: usize = 128 << 10;
+
 /// How long the last words of two sides may take.
 const FAREWELL: Duration = Duration::from_secs(30);
 
@@ -37,7 +43,7 @@ const FAREWELL: Duration = Duration::from_secs(30);
 If SRC is a directory, what is in it goes into the directory DST; if it is a file, the file does. \
 DST is made where it is missing. It is a path of this machine; or ssh://[USER@]HOST[:PORT]/PATH, \
 where holdfast has to be installed; or HOST:DIR, where `holdfast receive --listen` runs, and DIR is \
-below the directory that it receives into. What is in DST and not in SRC stays.
+below the directory that it receives into. What is in DST and not in SRC stays, but with --delete.
 
 Levels, each with what the ones before it claim:
   wire     the bytes arrived as they were sent and were synced; what was stored was not read
@@ -66,6 +72,24 @@ pub struct SendArgs {
     /// decides; may be given more than once
     #[arg(long, value_name = "RULE", allow_hyphen_values = true)]
     pub filter: Vec<Rule>,
+    /// Whether to send changed parts alone of files that are on both sides: auto, always or never;
+    /// auto measures what is faster, and never does between two directories of this machine
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub delta: Delta,
+    /// At the end, and only where nothing of SRC is missing in DST, delete what is in DST and not in
+    /// SRC; what a --filter leaves out stays
+    #[arg(long)]
+    pub delete: bool,
+    /// Delete nothing where it would be more than so many objects
+    #[arg(long, value_name = "NUMBER", requires = "delete")]
+    pub max_delete: Option<u64>,
+    /// Change nothing, and tell what would be done
+    #[arg(long, short = 'n')]
+    pub dry_run: bool,
+    /// Send at most so much a second, as rsync has it: in KiB, or with a unit, such as 1.5m or 10MB;
+    /// 0 is no limit
+    #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
+    pub bwlimit: Option<u64>,
     /// Where to put the receiver's manifest, for `holdfast verify`
     #[arg(long, value_name = "FILE")]
     pub manifest: Option<PathBuf>,
@@ -150,8 +174,22 @@ pub fn send(args: &SendArgs) -> Outcome<Exit> {
         settle: args.settle,
         manifest: args.manifest.clone(),
         filter: Filter::new(args.filter.clone()),
+        delta: args.delta,
+        delete: args.delete.then_some(Deletion {
+            max: args.max_delete,
+        }),
+        dry: args.dry_run,
+        rate: args.bwlimit,
         ..Options::default()
     };
+    let rules = args.filter.iter().map(|rule| rule.text().len() + 8);
+    if args.delete && rules.sum::<usize>() > RULES_MAX {
+        return Err(Failure::refuse(
+            Exit::Usage,
+            "the filter is too long for --delete: the other side has to know it",
+            "give fewer or shorter rules",
+        ));
+    }
     let mut bar = Bar::new("sending");
     let mut show = |progress: Progress| {
         bar.show(&redundancy::status::Progress {
@@ -179,7 +217,13 @@ pub fn send(args: &SendArgs) -> Outcome<Exit> {
     drop(bar);
     let seconds = begun.elapsed().as_secs_f64();
     if args.json {
-        screen::print_json(&json(&report, seconds))?;
+        let mut object = json(&report, seconds);
+        if args.dry_run {
+            object["dry_run"] = plan_json(&report);
+        }
+        screen::print_json(&object)?;
+    } else if args.dry_run {
+        screen::print(&plan_words(&report))?;
     } else {
         screen::print(&words(&report, seconds))?;
     }
@@ -310,13 +354,44 @@ fn json(report: &Report, seconds: f64) -> serde_json::Value {
         "others": report.others,
         "bytes_sent": report.bytes_sent,
         "bytes_resumed": report.bytes_resumed,
+        "bytes_reused": report.bytes_reused,
         "pages_resent": report.pages_resent,
+        "deleted": report.deleted,
         "at_medium": report.settled,
         "pending": report.pending,
         "problems": report.problems.iter().map(problem).collect::<Vec<_>>(),
         "problems_more": report.problems_more,
         "seconds": seconds,
     })
+}
+
+fn plan_json(report: &Report) -> serde_json::Value {
+    let step = |(path, planned): &(TreePath, Planned)| json!({ "path": path.to_string(), "what": planned });
+    json!({
+        "plan": report.plan.iter().map(step).collect::<Vec<_>>(),
+        "plan_more": report.plan_more,
+        "to_delete": report.extra,
+    })
+}
+
+fn plan_words(report: &Report) -> String {
+    let mut text = String::new();
+    for (path, planned) in &report.plan {
+        text.push_str(&format!("{:<8} {path}\n", planned.word()));
+    }
+    if report.plan_more > 0 {
+        text.push_str(&format!("and {} more\n", units::count(report.plan_more)));
+    }
+    text.push_str(&format!(
+        "nothing was changed; {} of {} would be sent or searched for changes, {} compared, \
+         {} deleted\n",
+        units::plural(report.files, "file"),
+        units::bytes(report.bytes),
+        units::count(report.kept),
+        units::count(report.extra),
+    ));
+    text.push_str(&problems(report));
+    text
 }
 
 fn words(report: &Report, seconds: f64) -> String {
@@ -349,6 +424,10 @@ fn words(report: &Report, seconds: f64) -> String {
             format!("{} were proved before", units::bytes(report.bytes_resumed)),
         );
     }
+    if report.bytes_reused > 0 {
+        let reused = units::bytes(report.bytes_reused);
+        line("reused:", format!("{reused} of the files that were there"));
+    }
     if report.pages_resent > 0 {
         line(
             "repaired:",
@@ -356,6 +435,13 @@ fn words(report: &Report, seconds: f64) -> String {
                 "{} read back wrong and were sent again: look at the destination's disk",
                 units::plural(report.pages_resent, "page")
             ),
+        );
+    }
+    if report.deleted > 0 {
+        let deleted = units::plural(report.deleted, "object");
+        line(
+            "deleted:",
+            format!("{deleted} that the source does not have"),
         );
     }
     if report.settled > 0 {
@@ -375,6 +461,12 @@ fn words(report: &Report, seconds: f64) -> String {
             ),
         );
     }
+    text.push_str(&problems(report));
+    text
+}
+
+fn problems(report: &Report) -> String {
+    let mut text = String::new();
     if !report.is_whole() {
         let all = report.problems.len() as u64 + report.problems_more;
         text.push_str(&format!("NOT AS IN THE SOURCE: {}\n", units::count(all)));
@@ -400,7 +492,6 @@ fn words(report: &Report, seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ::transfer::TreePath;
 
     fn report(level: Level) -> Report {
         Report {
@@ -411,9 +502,14 @@ mod tests {
             others: 17,
             bytes_sent: 1 << 30,
             bytes_resumed: 32 << 20,
+            bytes_reused: 5 << 20,
             pages_resent: 1,
             settled: 0,
             pending: 0,
+            extra: 0,
+            deleted: 12,
+            plan: Vec::new(),
+            plan_more: 0,
             problems: Vec::new(),
             problems_more: 0,
         }
@@ -432,6 +528,23 @@ mod tests {
             ..report(Level::Medium)
         };
         insta::assert_snapshot!(words(&report, 2.0));
+    }
+
+    #[test]
+    fn a_dry_run_says_what_would_be_done() {
+        let path = |name: &[u8]| TreePath::root().join(name);
+        let report = Report {
+            plan: vec![
+                (path(b"a"), Planned::New),
+                (path(b"b"), Planned::Replace),
+                (path(b"c\n"), Planned::Delete),
+            ],
+            plan_more: 3,
+            extra: 2,
+            ..report(Level::Device)
+        };
+        insta::assert_snapshot!(plan_words(&report));
+        assert_eq!(plan_json(&report)["plan"][2]["what"], "delete");
     }
 
     #[test]

@@ -41,6 +41,42 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "more bytes than there can be".to_owned())
 }
 
+/// Bytes a second, as rsync(1) reads `--bwlimit`: in KiB, or with a unit. K, M, G, also written with
+/// `iB` behind, are 1024 of the one before; with `B` behind, 1000; `B` alone is a byte. Large or
+/// small letters, fractions.
+///
+/// # Errors
+/// What is wrong with the text.
+pub(crate) fn parse_rate(text: &str) -> Result<u64, String> {
+    const WANTED: &str = "want a number with a unit or without, such as 500, 1.5m or 10MB";
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let plain = !digits.is_empty() && digits.bytes().all(|it| it.is_ascii_digit() || it == b'.');
+    let number: f64 = digits.parse().map_err(|_| WANTED.to_owned())?;
+    let unit = text.get(digits.len()..).unwrap_or_default();
+    let unit = unit.to_ascii_lowercase();
+    let (name, base) = match (unit.strip_suffix("ib"), unit.strip_suffix('b')) {
+        (Some(name), _) => (name, 1024.0_f64),
+        (None, Some("")) => ("b", 1.0),
+        (None, Some(name)) => (name, 1000.0),
+        (None, None) => (&unit[..], 1024.0),
+    };
+    let power = match name {
+        "b" => 1,
+        "" | "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        "t" => 4,
+        _ => return Err(WANTED.to_owned()),
+    };
+    let rate = number * base.powi(power);
+    match plain && rate < 1e18 {
+        // Below 512 bytes a second nothing would ever end.
+        true if rate == 0.0 || rate >= 512.0 => Ok(rate as u64),
+        true => Err("want 512 bytes a second or more, or 0 for no limit".to_owned()),
+        false => Err(WANTED.to_owned()),
+    }
+}
+
 /// A whole number with commas: `1,234,567`.
 pub fn count(value: u64) -> String {
     let digits = value.to_string();
@@ -94,6 +130,28 @@ mod tests {
         assert_eq!(bytes(1024), "1.0 KiB");
         assert_eq!(bytes(86_007_719_731), "80.1 GiB");
         assert_eq!(bytes(u64::MAX), "16.0 EiB");
+    }
+
+    #[test]
+    fn rates_are_read_as_rsync_reads_them() {
+        for (text, rate) in [
+            ("0", 0),
+            ("1", 1024),
+            ("100", 102_400),
+            ("1.5m", 1_572_864),
+            ("1.5MiB", 1_572_864),
+            ("10MB", 10_000_000),
+            ("2g", 2 << 30),
+            ("600b", 600),
+            ("1KB", 1000),
+        ] {
+            assert_eq!(parse_rate(text), Ok(rate), "{text}");
+        }
+        for bad in [
+            "", "m", "-1", "1x", "1mm", "inf", "NaN", "1e3", "1b", "0.1", "1 m",
+        ] {
+            assert!(parse_rate(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

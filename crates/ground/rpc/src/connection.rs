@@ -239,6 +239,30 @@ impl Channel {
         })
     }
 
+    /// Sends a message once there is room for it, or takes one that came before there was; then
+    /// nothing was sent. Two sides that send much to each other never wait for one another like
+    /// this.
+    ///
+    /// # Errors
+    /// As [`Channel::send`]; the peer has sent its last, and there is no room.
+    pub fn exchange(
+        &self,
+        body: &[u8],
+        bulk: &[u8],
+        deadline: Moment,
+    ) -> Result<Option<Message>, RpcError> {
+        self.shared.wait(deadline, |session| {
+            if session.send(self.id, body, bulk)? == Sent::Yes {
+                return Ok(Some(None));
+            }
+            match session.take(self.id)? {
+                Taken::Message(message) => Ok(Some(Some(message))),
+                Taken::Finished => Err(RpcError::Ended),
+                Taken::Nothing => Ok(None),
+            }
+        })
+    }
+
     /// The next message; `None` where the peer has sent its last.
     ///
     /// # Errors

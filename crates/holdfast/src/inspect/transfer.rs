@@ -13,8 +13,9 @@ pub(super) const NOTE: Kind = Kind {
 
 fn read(sample: &Sample) -> Finding {
     let mut finding = Finding::default();
-    // Which note it is says its header; its name may have been changed.
-    let opened = codec::open_object(&sample.head, TRANSFER_NOTE, None);
+    // Which note it is says its header; its name may have been changed. Others may stand behind it.
+    let (head, behind) = codec::split_object(&sample.head).unwrap_or((&sample.head, &[]));
+    let opened = codec::open_object(head, TRANSFER_NOTE, None);
     let number = match &opened {
         Ok(object) => object.identity.object,
         Err(corruption) => {
@@ -23,11 +24,15 @@ fn read(sample: &Sample) -> Finding {
         }
     };
     finding.field("number", number);
-    let Some(note) = Note::decode(number, &sample.head) else {
+    let Some(note) = Note::decode(number, head) else {
         finding.field("damage", "the payload is no note of this version");
         return finding;
     };
     let time = |time: &Time| format!("{}.{:09}", time.seconds, time.nanoseconds);
+    if !behind.is_empty() {
+        let all = transfer::held_notes(&sample.head).len();
+        finding.field("notes in this file", all);
+    }
     finding.valid = true;
     finding.field("path", &note.path);
     finding.field("level", note.level);

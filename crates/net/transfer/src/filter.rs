@@ -18,6 +18,7 @@ pub struct Filter(Vec<Rule>);
 /// is no slash, `[...]` one of a class; `/***` at the end is the directory and all in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
+    text: String,
     sends: bool,
     anchored: bool,
     directories: bool,
@@ -56,6 +57,7 @@ impl FromStr for Rule {
     type Err = RuleError;
 
     fn from_str(text: &str) -> Result<Rule, RuleError> {
+        let whole = text;
         let (word, pattern) = text.split_once([' ', '_']).ok_or(RuleError::Form)?;
         let sends = match word {
             "+" | "include" => true,
@@ -79,6 +81,7 @@ impl FromStr for Rule {
         }
         let whole_path = and_below || pattern.contains('/') || pattern.contains("**");
         Ok(Rule {
+            text: whole.to_owned(),
             sends,
             anchored,
             directories,
@@ -174,6 +177,11 @@ impl Token {
 }
 
 impl Rule {
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Whether it speaks of this path below the root.
     fn fits(&self, path: &[u8], is_dir: bool) -> bool {
         if self.directories && !is_dir {
@@ -237,6 +245,17 @@ impl Filter {
     pub(crate) fn sends(&self, path: &[u8], is_dir: bool) -> bool {
         let first = self.0.iter().find(|rule| rule.fits(path, is_dir));
         first.is_none_or(|rule| rule.sends)
+    }
+
+    /// The rules as they were written, for the other side.
+    pub(crate) fn texts(&self) -> Vec<String> {
+        self.0.iter().map(|rule| rule.text.clone()).collect()
+    }
+
+    /// Reads what [`Filter::texts`] gave.
+    pub(crate) fn from_texts(texts: &[String]) -> Result<Filter, RuleError> {
+        let rules: Result<Vec<Rule>, RuleError> = texts.iter().map(|text| text.parse()).collect();
+        rules.map(Filter)
     }
 
     /// Whether there is no rule.

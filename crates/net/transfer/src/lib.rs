@@ -12,8 +12,9 @@
 //!
 //! # Invariants
 //! - files renamed into place before their proof = 0
-//! - batches that a sender is ahead of their acknowledgement <= 2; bytes of a batch <= 33 MiB; so
-//!   bytes sent again after a cut <= 3 batches
+//! - batches that a sender is ahead of their acknowledgement <= 2; bytes of a batch <= 33 MiB
+//! - pages sent again after a cut that had reached their file = 0, of the last 256 MiB of it
+//! - objects deleted while anything of the source is not in place = 0
 //! - repairs of a file <= 3, then it is in the quarantine and not in place
 //! - calls of the receiver on what is below its root that take a path with a slash = those of
 //!   `openat2` with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS
@@ -42,6 +43,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod chunks;
 mod content;
 mod entry;
 mod error;
@@ -57,12 +59,13 @@ mod sender;
 pub mod verify;
 mod walk;
 
+pub use chunks::Chunk;
 pub use entry::{Attributes, Entry, Meta, STAGING, Source, Time, TreePath, What};
 pub use error::TransferError;
 pub use level::{Level, UnknownLevel};
 pub use local::local;
-pub use message::{FailureKind, Problem, ToReceiver, ToSender};
-pub use receiver::{AfterSync, Destination, NOTE_VERSION, Note, Settings, receive};
-pub use report::{Progress, Report};
+pub use message::{FailureKind, Piece, Plan, Problem, ToReceiver, ToSender};
+pub use receiver::{AfterSync, Destination, NOTE_VERSION, Note, Settings, held_notes, receive};
+pub use report::{Planned, Progress, Report};
 pub use root_sum::RootSum;
-pub use sender::{BATCH_BYTES, BATCH_ENTRIES, Options, send};
+pub use sender::{BATCH_BYTES, BATCH_ENTRIES, Deletion, Delta, Options, UnknownDelta, send};

@@ -3,7 +3,7 @@
 use crate::error::TransferError;
 use crate::receiver::{Destination, Settings, receive};
 use crate::report::{Progress, Report};
-use crate::sender::{Options, send};
+use crate::sender::{Delta, Options, send};
 use env::Clock;
 use env::real::{RealClock, RealNet, connected_pair};
 use rpc::{Connection, Limits, Role};
@@ -14,6 +14,9 @@ use std::time::Duration;
 const FAREWELL: Duration = Duration::from_secs(10);
 
 /// Sends the tree (or the file) at `source` to the directory `destination`.
+///
+/// Files that differ are sent whole, but where the options ask always for changed parts: to find
+/// those, both files are read here.
 ///
 /// # Errors
 /// As [`send()`].
@@ -26,6 +29,10 @@ pub fn local(
 ) -> Result<Report, TransferError> {
     let (here, there) = connected_pair().map_err(TransferError::io("a pair of sockets"))?;
     let limits = Limits::default();
+    let mut options = options.clone();
+    if options.delta == Delta::Auto {
+        options.delta = Delta::Never;
+    }
     std::thread::scope(|scope| {
         let server = Connection::start(there, &RealNet, Role::Server, limits)?;
         let client = Connection::start(here, &RealNet, Role::Client, limits)?;
@@ -35,7 +42,7 @@ pub fn local(
             let _ended = server.close(RealClock.now().after(FAREWELL));
             received
         });
-        let sent = send(source, &client, &RealClock, options, progress);
+        let sent = send(source, &client, &RealClock, &options, progress);
         let _ended = client.close(RealClock.now().after(FAREWELL));
         let received = receiver.join();
         let received = received.unwrap_or(Err(TransferError::Violation("a thread panicked")));

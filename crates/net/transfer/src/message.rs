@@ -1,11 +1,12 @@
 //! What sender and receiver say to each other, as bodies of one rpc stream.
 
+use crate::chunks::Chunk;
 use crate::entry::{Entry, TreePath};
 use crate::level::Level;
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages; both sides have to speak the same.
-pub(crate) const VERSION: u16 = 2;
+pub(crate) const VERSION: u16 = 3;
 
 /// Bytes that one checksum covers.
 pub(crate) const PAGE_BYTES: usize = codec::PAGE_BYTES;
@@ -21,6 +22,13 @@ pub(crate) const OFFERS_AHEAD: usize = 4;
 
 /// Most batches that a receiver has not acknowledged.
 pub(crate) const BATCHES_AHEAD: usize = 2;
+
+/// Most lists of chunks that a receiver has not sent to their ends.
+pub(crate) const LISTS_AHEAD: usize = 32;
+
+/// Most bytes of a file that may be there without having been proved: more than all batches that are
+/// under way have.
+pub(crate) const HELD_BYTES: u64 = 256 << 20;
 
 /// The number of an entry: offers count them from 0.
 pub(crate) type Index = u64;
@@ -42,6 +50,11 @@ pub enum ToReceiver {
         /// Bytes that the write cache of the destination's device holds: for level `medium`, and
         /// for no other.
         write_cache: Option<u64>,
+        /// Where it is to be deleted what the source does not have: the rules of what is left out,
+        /// as `filter` reads them.
+        delete: Option<Vec<String>>,
+        /// Whether nothing is to be changed.
+        dry: bool,
     },
     /// Entries, in order; each gets a number, from `first`.
     Offer {
@@ -58,6 +71,24 @@ pub enum ToReceiver {
         offset: u64,
         /// The CRC-32C of each page.
         sums: Vec<u32>,
+    },
+    /// The chunks of the old file at this place are wanted.
+    List {
+        /// Which.
+        index: Index,
+        /// The average length of chunks.
+        average: u32,
+    },
+    /// As `Data`, where the destination has some of the bytes already; the bulk is the others.
+    Mixed {
+        /// Which.
+        index: Index,
+        /// Where in the file.
+        offset: u64,
+        /// The CRC-32C of each page.
+        sums: Vec<u32>,
+        /// What the range is made of, in order.
+        pieces: Vec<Piece>,
     },
     /// As `Data`, without the bytes: what is there already should have these sums.
     Compare {
@@ -94,6 +125,11 @@ pub enum ToReceiver {
         /// From 0.
         number: u64,
     },
+    /// All of the source is in place: what is there besides is to go.
+    Sweep {
+        /// Where it is more than so many objects nothing is deleted.
+        max: Option<u64>,
+    },
     /// All batches have been acknowledged: what waits for its proof gets it now, or later.
     Close {
         /// Whether to write until it can get it now.
@@ -122,10 +158,56 @@ pub enum ToReceiver {
 pub enum Want {
     /// Nothing but what the offer said.
     Nothing,
-    /// The content, from this offset.
-    Content(u64),
+    /// The content.
+    Content {
+        /// All before this offset is there and proved.
+        from: u64,
+        /// What is between `from` and here may be there too, from a transfer that was cut: its
+        /// checksums are wanted first. `from` where nothing is.
+        held: u64,
+        /// The length of the old file that it replaces, of which parts may be used; zero where
+        /// there is none.
+        old: u64,
+    },
     /// The checksums of the content.
     Compare,
+}
+
+/// What would come of an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Plan {
+    /// Nothing is there.
+    New,
+    /// What is there would be replaced.
+    Replace,
+    /// A file of the same length and time is there: it would be compared.
+    Compare,
+    /// It is there.
+    Same,
+    /// Something is in its way.
+    InTheWay,
+}
+
+/// A piece of a range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Piece {
+    /// The next so many of the bulk bytes.
+    Sent(u32),
+    /// Bytes of the old file.
+    Old {
+        /// Where in it.
+        from: u64,
+        /// How many.
+        bytes: u32,
+    },
+}
+
+impl Piece {
+    pub(crate) fn bytes(self) -> u32 {
+        match self {
+            Piece::Sent(bytes) | Piece::Old { bytes, .. } => bytes,
+        }
+    }
 }
 
 /// Something that is not as it should be.
@@ -183,6 +265,23 @@ pub enum ToSender {
         /// Whether the content is the same.
         same: bool,
     },
+    /// What came of the checksums of what may be there: one bit for each page from `from` on, the
+    /// lowest of a byte first, set where it is there.
+    Held {
+        /// Which.
+        index: Index,
+        /// Empty where none is.
+        pages: Vec<u8>,
+    },
+    /// Chunks of an old file, in order.
+    Chunks {
+        /// Which.
+        index: Index,
+        /// At most `CHUNKS_A_MESSAGE`.
+        chunks: Vec<Chunk>,
+        /// Whether these are the last.
+        last: bool,
+    },
     /// Pages that were read back different: they are wanted again.
     Again {
         /// Which.
@@ -195,6 +294,29 @@ pub enum ToSender {
         /// Which.
         number: u64,
         /// What became of it.
+        placed: Placed,
+    },
+    /// What would come of an offer, entry by entry; in place of `Wants` in a dry run.
+    Plans {
+        /// The number of the first.
+        first: Index,
+        /// One for each.
+        plans: Vec<Plan>,
+    },
+    /// What would be deleted, in a dry run.
+    Going {
+        /// Where.
+        paths: Vec<TreePath>,
+    },
+    /// What was to be deleted is gone.
+    Swept {
+        /// How many objects the source does not have.
+        found: u64,
+        /// How many are gone.
+        deleted: u64,
+        /// Why nothing could be deleted.
+        refused: Option<String>,
+        /// What could not be deleted.
         placed: Placed,
     },
     /// Nothing waits any more that could be proved now.

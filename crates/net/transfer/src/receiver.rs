@@ -1,22 +1,23 @@
 //! The side that writes the destination.
 
-use crate::content::{is_large, is_zero, read_range, sums_of, write_range};
-use crate::entry::{Entry, Source, TreePath, What};
+use crate::chunks::DELTA_MIN;
+use crate::content::sums_of;
+use crate::entry::{Entry, Source, Time, TreePath, What};
 use crate::error::TransferError;
+use crate::filter::Filter;
 use crate::level::Level;
 use crate::manifest::Signer;
 use crate::message::{
-    BATCHES_AHEAD, FailureKind, Index, OFFER_ENTRIES, OFFERS_AHEAD, PAGE_BYTES, RANGE_BYTES,
+    BATCHES_AHEAD, FailureKind, Index, OFFER_ENTRIES, OFFERS_AHEAD, PAGE_BYTES, Piece, Placed,
     ToReceiver, ToSender, VERSION, Want,
 };
 use crate::root_sum::{RootSum, Summing};
-use crate::verify::Reader;
 use crate::walk::{source_of, words};
 use env::Clock;
 use env::errno::{Errno, Fault, fault};
 use rpc::{Channel, Connection};
-use rustix::fs::{FileType, fstat, fsync, ftruncate};
-use std::collections::{BTreeMap, HashMap};
+use rustix::fs::{FileType, fstat};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,20 +27,31 @@ use std::time::Duration;
 
 mod batch;
 mod carry;
+mod comparison;
+mod dry;
+mod held;
+mod incoming;
+mod lister;
+mod parts;
 mod place;
 mod proof;
 mod root;
 mod staging;
+mod sweep;
 mod waiting;
 
 pub use batch::AfterSync;
-pub use staging::{NOTE_VERSION, Note};
+pub use staging::{NOTE_VERSION, Note, held_notes};
 
 use batch::{Action, Patch, Worker, Written};
+use dry::Dry;
+use held::{Looking, held_to};
+use lister::Wanted;
 pub(crate) use proof::drop_cache;
 use proof::{Prover, Range, probe};
 pub(crate) use root::Root;
-use staging::{Notes, Staged, Staging};
+use staging::{Held, Notes, Staged, Staging};
+use sweep::{Act, Sweep};
 use waiting::Evidence;
 
 /// Parts of a file are proved in multiples of this many bytes, so that no page, and no large folio
@@ -133,6 +145,8 @@ fn begin(
         below,
         manifest,
         write_cache,
+        delete,
+        dry,
     } = first
     else {
         return Err(TransferError::Violation("another first message"));
@@ -144,6 +158,12 @@ fn begin(
         let what = "level medium needs the size of the device's write cache, which only a person \
                     can know";
         return Err(TransferError::failed(FailureKind::Level, what));
+    }
+    let filter = delete.map(|texts| Filter::from_texts(&texts)).transpose();
+    let filter = filter.map_err(|_| TransferError::Violation("rules that are none"))?;
+    let sweep = filter.map(Sweep::new);
+    if dry {
+        return Dry::new(channel, clock, settings, (destination, &below), sweep)?.run();
     }
     let root = place::open(destination, &below)?;
     let (staging, notes) = Staging::open(&root)?;
@@ -161,6 +181,23 @@ fn begin(
         // Its length is bounded where batches come in.
         let (batches_in, batches) = mpsc::channel();
         let (patches_in, patches) = mpsc::sync_channel(PATCHES_MAX);
+        // So is that of lists.
+        let (lists_in, lists) = mpsc::channel::<Wanted>();
+        scope.spawn(move || {
+            let mut all = lists.into_iter();
+            // Where the sender is lost the other threads say so.
+            let _lost = all.try_for_each(|wanted| {
+                let index = wanted.index;
+                wanted.list(|chunks, last| {
+                    let chunks = ToSender::Chunks {
+                        index,
+                        chunks,
+                        last,
+                    };
+                    say(channel, clock, settings, &chunks)
+                })
+            });
+        });
         let mut worker = Worker {
             channel,
             clock,
@@ -179,7 +216,11 @@ fn begin(
         let working = scope.spawn(move || {
             let mut all = batches.into_iter();
             let worked: Result<(), TransferError> = all.try_for_each(|job| match job {
-                Job::Batch(number, actions) => worker.run(number, actions),
+                Job::Batch(number, actions, held) => {
+                    worker.run(number, actions)?;
+                    worker.staging.remove_held(held);
+                    Ok(())
+                }
                 Job::Close { settle } => worker.close(settle),
             });
             if let Err(TransferError::Failed { kind, what }) = &worked {
@@ -189,6 +230,7 @@ fn begin(
             }
             worked
         });
+        let held = staging.begin_held()?;
         let mut main = Main {
             channel,
             clock,
@@ -197,6 +239,7 @@ fn begin(
             root: Root::new(root.clone()),
             level,
             sums_wanted,
+            sweep,
             closed: false,
             notes,
             entries: BTreeMap::new(),
@@ -205,6 +248,11 @@ fn begin(
             current: None,
             comparing: None,
             kept: HashMap::new(),
+            held,
+            looking: None,
+            there: HashMap::new(),
+            olds: HashMap::new(),
+            lists: lists_in,
             actions: Vec::new(),
             ranges: 0,
             batches: batches_in,
@@ -240,8 +288,11 @@ fn say(
 
 /// What the worker does, in order.
 enum Job {
-    Batch(u64, Vec<Action>),
-    Close { settle: bool },
+    /// With the number of the notes of its files.
+    Batch(u64, Vec<Action>, u64),
+    Close {
+        settle: bool,
+    },
 }
 
 /// What a manifest says of itself.
@@ -265,6 +316,8 @@ struct Current {
     at: u64,
     /// What was written and is in no batch yet.
     ranges: Vec<Range>,
+    /// What an earlier transfer has written behind that.
+    there: VecDeque<Range>,
     /// The sum of what was written; none where nobody asks for it.
     summing: Option<Summing>,
 }
@@ -288,6 +341,8 @@ struct Main<'a> {
     level: Level,
     /// Whether the sum of each file's content is asked for.
     sums_wanted: bool,
+    /// What the source does not have, where it is to go.
+    sweep: Option<Sweep>,
     /// Whether the sender has said that nothing follows.
     closed: bool,
     notes: Notes,
@@ -297,6 +352,14 @@ struct Main<'a> {
     current: Option<Current>,
     comparing: Option<Comparing>,
     kept: HashMap<Index, (OwnedFd, u64, RootSum)>,
+    /// The notes of what is under way.
+    held: Held,
+    looking: Option<Looking>,
+    /// What an earlier transfer has left of files that have not begun yet, in order.
+    there: HashMap<Index, VecDeque<Range>>,
+    /// Old files, and their lengths, of which parts may be used.
+    olds: HashMap<Index, (Arc<OwnedFd>, u64)>,
+    lists: Sender<Wanted>,
     actions: Vec<Action>,
     ranges: usize,
     batches: Sender<Job>,
@@ -322,7 +385,13 @@ impl Main<'_> {
     }
 
     fn heard(&mut self, message: ToReceiver, bulk: Vec<u8>) -> Result<(), TransferError> {
-        let has_bulk = matches!(message, ToReceiver::Data { .. } | ToReceiver::Patch { .. });
+        let has_bulk = match &message {
+            ToReceiver::Data { .. } | ToReceiver::Patch { .. } => true,
+            ToReceiver::Mixed { pieces, .. } => {
+                pieces.iter().any(|piece| matches!(piece, Piece::Sent(_)))
+            }
+            _ => false,
+        };
         if has_bulk == bulk.is_empty() {
             return Err(TransferError::Violation("bulk bytes where none belong"));
         }
@@ -333,17 +402,37 @@ impl Main<'_> {
                 index,
                 offset,
                 sums,
-            } => self.data(index, offset, sums, &bulk),
+            } => {
+                check_sums(&bulk, &sums)?;
+                self.data(index, offset, sums, &bulk, Vec::new())
+            }
+            ToReceiver::List { index, average } => self.list(index, average),
+            ToReceiver::Mixed {
+                index,
+                offset,
+                sums,
+                pieces,
+            } => {
+                let (bytes, unlike) = self.mixed(index, offset, &sums, &pieces, &bulk)?;
+                self.data(index, offset, sums, &bytes, unlike)
+            }
             ToReceiver::Compare {
                 index,
                 offset,
                 bytes,
                 sums,
-            } => self.compare(index, offset, bytes, &sums),
-            ToReceiver::Compared { index } => self.compared(index),
+            } => match self.is_held(index) {
+                true => self.look(index, offset, bytes, &sums),
+                false => self.compare(index, offset, bytes, &sums),
+            },
+            ToReceiver::Compared { index } => match self.is_held(index) {
+                true => self.looked(index),
+                false => self.compared(index),
+            },
             ToReceiver::Restart { index, entry } => self.restart(index, entry),
             ToReceiver::End { index, failed } => self.end(index, failed.is_some()),
             ToReceiver::Batch { number } => self.close_batch(number),
+            ToReceiver::Sweep { max } => self.sweep(max),
             ToReceiver::Close { settle } => self.close(settle),
             ToReceiver::Patch {
                 index,
@@ -365,11 +454,39 @@ impl Main<'_> {
         }
     }
 
-    fn close(&mut self, settle: bool) -> Result<(), TransferError> {
+    fn need_all_done(&self) -> Result<(), TransferError> {
         let open = !self.entries.is_empty() || !self.actions.is_empty();
         if open || self.closed || self.done.load(Ordering::Acquire) < self.batch {
             return Err(TransferError::Violation("an end before the last batch"));
         }
+        Ok(())
+    }
+
+    /// Deletes what the source does not have.
+    fn sweep(&mut self, max: Option<u64>) -> Result<(), TransferError> {
+        self.need_all_done()?;
+        let sweep = self.sweep.take();
+        let sweep = sweep.ok_or(TransferError::Violation("a deletion that nobody spoke of"))?;
+        let mut placed = Placed::default();
+        let (mut found, mut deleted, mut refused) = (0, 0, None);
+        match sweep.count(&mut self.root) {
+            Ok(count) => found = count,
+            Err(why) => refused = Some(why.to_owned()),
+        }
+        if refused.is_none() && max.is_none_or(|max| found <= max) {
+            deleted = sweep.act(&mut self.root, &mut Act::Delete(&mut placed))?;
+        }
+        let swept = ToSender::Swept {
+            found,
+            deleted,
+            refused,
+            placed,
+        };
+        say(self.channel, self.clock, self.settings, &swept)
+    }
+
+    fn close(&mut self, settle: bool) -> Result<(), TransferError> {
+        self.need_all_done()?;
         self.closed = true;
         let sent = self.batches.send(Job::Close { settle });
         sent.map_err(|_| TransferError::Violation("the worker has ended"))
@@ -391,6 +508,10 @@ impl Main<'_> {
         let mut wants = Vec::with_capacity(entries.len());
         for entry in entries {
             check_entry(&entry)?;
+            if let Some(sweep) = &mut self.sweep {
+                sweep.take(&entry, &mut self.root);
+                self.root.forget();
+            }
             let want = match &entry.what {
                 What::File(source) => self.want(&entry, source)?,
                 _ => Want::Nothing,
@@ -409,26 +530,25 @@ impl Main<'_> {
 
     /// What is wanted of a file.
     fn want(&mut self, entry: &Entry, source: &Source) -> Result<Want, TransferError> {
-        if let Some((_, note)) = self.notes.get(&entry.path) {
-            let goes_on = note.source == *source && note.proved_bytes <= source.bytes;
-            if goes_on && note.level >= self.level && note.proved_bytes % PAGE_BYTES as u64 == 0 {
-                return Ok(Want::Content(note.proved_bytes));
+        let (mut from, mut held) = (0, 0);
+        let note = self.notes.get(&entry.path);
+        if let Some((number, note)) = note.filter(|(_, note)| note.source == *source) {
+            let fits = note.proved_bytes <= source.bytes
+                && note.proved_bytes.is_multiple_of(PAGE_BYTES as u64);
+            if fits && note.level >= self.level {
+                from = note.proved_bytes;
             }
+            held = held_to(from, self.staging.part_bytes(*number), source.bytes);
         }
-        // Where there is none, or none that can be used, the content is wanted.
-        let same = |file: &OwnedFd| {
-            let stat = fstat(file).ok()?;
-            let there = source_of(file).ok()?;
-            let plain = FileType::from_raw_mode(stat.st_mode).is_file();
-            (plain && there.bytes == source.bytes && there.modified == source.modified)
-                .then_some(())
-        };
+        // Where there is none, or none that can be used, all content is wanted.
         let there = self.root.file(&entry.path).ok();
         // The directories that are open here may be renamed while batches are put in place.
         self.root.forget();
-        Ok(match there.filter(|file| same(file).is_some()) {
-            Some(_) => Want::Compare,
-            None => Want::Content(0),
+        let there = there.and_then(|file| plain(&file));
+        Ok(match there {
+            Some(there) if held == 0 && there == (source.bytes, source.modified) => Want::Compare,
+            Some((old, _)) if old >= DELTA_MIN => Want::Content { from, held, old },
+            _ => Want::Content { from, held, old: 0 },
         })
     }
 
@@ -440,241 +560,6 @@ impl Main<'_> {
             What::File(source) => Ok((entry, source, *want)),
             _ => Err(TransferError::Violation("content of what is no file")),
         }
-    }
-
-    fn data(
-        &mut self,
-        index: Index,
-        offset: u64,
-        sums: Vec<u32>,
-        bytes: &[u8],
-    ) -> Result<(), TransferError> {
-        check_sums(bytes, &sums)?;
-        self.begin_file(index)?;
-        let Some(current) = self
-            .current
-            .as_mut()
-            .filter(|current| current.index == index)
-        else {
-            return Err(TransferError::Violation("content of two files at once"));
-        };
-        let page = PAGE_BYTES as u64;
-        let end = offset.checked_add(bytes.len() as u64);
-        let end = end.filter(|end| *end <= current.source.bytes);
-        let end = end.ok_or(TransferError::Violation("content behind the end of a file"))?;
-        let at_border = end.is_multiple_of(page) || end == current.source.bytes;
-        if offset < current.at || !offset.is_multiple_of(page) || !at_border {
-            return Err(TransferError::Violation("content out of order"));
-        }
-        self.ranges += 1;
-        if self.ranges > RANGES_MAX {
-            return Err(TransferError::Violation("a batch that is too long"));
-        }
-        let large = is_large(current.source.bytes);
-        write_range(&current.staged.file, offset, bytes, large).map_err(unwritten)?;
-        current.at = end;
-        let bytes = bytes.len();
-        if let Some(summing) = &mut current.summing {
-            summing.add(offset, bytes, &sums);
-        }
-        current.ranges.push(Range {
-            offset,
-            bytes,
-            sums,
-        });
-        Ok(())
-    }
-
-    /// Has a file of its own for what comes, where it has none yet.
-    fn begin_file(&mut self, index: Index) -> Result<(), TransferError> {
-        if self.current.is_some() {
-            return Ok(());
-        }
-        if index != self.next_ended {
-            return Err(TransferError::Violation("content out of order"));
-        }
-        let (entry, source, want) = self.wanted(index)?;
-        let path = entry.path.clone();
-        let note = self.notes.remove(&path);
-        let (staged, at) = match (want, note) {
-            (Want::Content(from), Some((number, note))) if from > 0 && note.source == source => {
-                let staged = self.staging.reopen(number, from).map_err(unwritten)?;
-                (staged, from)
-            }
-            (_, note) => {
-                if let Some((number, _)) = note {
-                    self.staging.remove(number);
-                }
-                (self.staging.create().map_err(unwritten)?, 0)
-            }
-        };
-        let summing = match (self.sums_wanted, at) {
-            (false, _) => None,
-            (true, 0) => Some(Summing::new()),
-            // What an earlier transfer has proved is read once more.
-            (true, proved_bytes) => {
-                drop_cache(&staged.file, (0, 0)).map_err(unwritten)?;
-                let mut reader = Reader::new(self.root.opened());
-                Some(reader.sum(&staged.file, proved_bytes).map_err(unwritten)?)
-            }
-        };
-        self.current = Some(Current {
-            index,
-            summing,
-            staged: Arc::new(staged),
-            path,
-            source,
-            at,
-            ranges: Vec::new(),
-        });
-        Ok(())
-    }
-
-    fn compare(
-        &mut self,
-        index: Index,
-        offset: u64,
-        bytes: u32,
-        sums: &[u32],
-    ) -> Result<(), TransferError> {
-        self.begin_comparison(index)?;
-        let length = bytes as usize;
-        let fits = length <= RANGE_BYTES && sums.len() == length.div_ceil(PAGE_BYTES);
-        let Some(comparing) = &mut self.comparing else {
-            return Ok(());
-        };
-        if !fits || comparing.index != index || offset < comparing.at {
-            return Err(TransferError::Violation("a comparison out of order"));
-        }
-        comparing.summing.add(offset, length, sums);
-        if comparing.same {
-            let mut buffer = vec![0; length];
-            let gap = is_zero(&comparing.file, comparing.at, offset);
-            let read = read_range(&comparing.file, offset, &mut buffer, true);
-            comparing.same = gap == Ok(true) && read == Ok(length) && sums_of(&buffer) == sums;
-        }
-        comparing.at = offset.saturating_add(u64::from(bytes));
-        Ok(())
-    }
-
-    /// Opens what is to be compared, so that it is read from where the level asks for.
-    fn begin_comparison(&mut self, index: Index) -> Result<(), TransferError> {
-        if self.comparing.as_ref().is_some_and(|c| c.index == index) {
-            return Ok(());
-        }
-        let (entry, source, want) = self.wanted(index)?;
-        if want != Want::Compare || self.comparing.is_some() || self.kept.contains_key(&index) {
-            return Err(TransferError::Violation("a comparison that nobody wanted"));
-        }
-        let path = entry.path.clone();
-        let Ok(file) = self.root.file(&path) else {
-            return Ok(());
-        };
-        self.root.forget();
-        // What is dirty is not on the device. Where the kernel keeps some of it, as it does while a
-        // program has it mapped, it is not proved: the content is wanted anew.
-        fsync(&file).map_err(unwritten)?;
-        let same = match self.level {
-            Level::Device | Level::Medium => drop_cache(&file, (0, 0)) == Ok(0),
-            Level::Wire | Level::Cache => true,
-        };
-        self.comparing = Some(Comparing {
-            index,
-            file,
-            same,
-            at: 0,
-            bytes: source.bytes,
-            summing: Summing::new(),
-        });
-        Ok(())
-    }
-
-    fn compared(&mut self, index: Index) -> Result<(), TransferError> {
-        self.begin_comparison(index)?;
-        let same = match self.comparing.take() {
-            Some(comparing) if comparing.index == index => {
-                let rest = is_zero(&comparing.file, comparing.at, comparing.bytes);
-                let same = comparing.same && rest == Ok(true);
-                if same {
-                    let sum = comparing.summing.finish();
-                    self.kept
-                        .insert(index, (comparing.file, comparing.bytes, sum));
-                }
-                same
-            }
-            _ => false,
-        };
-        say(
-            self.channel,
-            self.clock,
-            self.settings,
-            &ToSender::Verdict { index, same },
-        )
-    }
-
-    /// A file has changed while it was read: what came of it is dropped.
-    fn restart(&mut self, index: Index, entry: Entry) -> Result<(), TransferError> {
-        check_entry(&entry)?;
-        let (before, _, _) = self.wanted(index)?;
-        let is_file = matches!(entry.what, What::File(_));
-        if before.path != entry.path || !is_file || index != self.next_ended {
-            return Err(TransferError::Violation("another file in the place of one"));
-        }
-        self.drop_current();
-        self.entries.insert(index, (entry, Want::Content(0)));
-        Ok(())
-    }
-
-    fn drop_current(&mut self) {
-        if let Some(current) = self.current.take() {
-            self.staging.remove(current.staged.number);
-        }
-    }
-
-    fn end(&mut self, index: Index, failed: bool) -> Result<(), TransferError> {
-        if index != self.next_ended {
-            return Err(TransferError::Violation("entries that end out of order"));
-        }
-        let is_content = |want| matches!(want, Want::Content(_) | Want::Compare);
-        let found = self.entries.get(&index).map(|(_, want)| *want);
-        let kept = self.kept.remove(&index);
-        if !failed && kept.is_none() && found.is_some_and(is_content) {
-            // An empty file, or one that is nothing but a hole, has sent no data.
-            self.begin_file(index)?;
-        }
-        let found = self.entries.remove(&index);
-        let (entry, _) = found.ok_or(TransferError::Violation("an entry nobody offered"))?;
-        self.next_ended += 1;
-        if failed {
-            self.drop_current();
-            return Ok(());
-        }
-        let action = match (self.current.take(), kept) {
-            (Some(current), _) => {
-                let length = current.source.bytes;
-                ftruncate(&current.staged.file, length).map_err(unwritten)?;
-                let file = Written {
-                    index,
-                    staged: current.staged,
-                    source: current.source,
-                    sum: current.summing.map(Summing::finish),
-                    ranges: current.ranges,
-                };
-                Action::Place(file, entry)
-            }
-            (None, Some((file, bytes, sum))) => Action::Keep {
-                file,
-                entry,
-                bytes,
-                sum,
-            },
-            (None, None) => Action::Other(entry),
-        };
-        self.actions.push(action);
-        if self.actions.len() > ENTRIES_MAX * 2 {
-            return Err(TransferError::Violation("a batch that is too long"));
-        }
-        Ok(())
     }
 
     fn close_batch(&mut self, number: u64) -> Result<(), TransferError> {
@@ -705,10 +590,23 @@ impl Main<'_> {
         }
         self.ranges = self.current.as_ref().map_or(0, |c| c.ranges.len());
         let actions = std::mem::take(&mut self.actions);
-        let sent = self.batches.send(Job::Batch(number, actions));
+        let held = std::mem::replace(&mut self.held, self.staging.begin_held()?);
+        if let Some(current) = &self.current {
+            let (number, path, source) = (current.staged.number, &current.path, current.source);
+            self.held.add(number, path, source)?;
+        }
+        let sent = self.batches.send(Job::Batch(number, actions, held.number));
         // The worker's own error says more.
         sent.map_err(|_| TransferError::Violation("the worker has ended"))
     }
+}
+
+/// Length and time of a file, where it is a plain one.
+fn plain(file: &OwnedFd) -> Option<(u64, Time)> {
+    let stat = fstat(file).ok()?;
+    let is_plain = FileType::from_raw_mode(stat.st_mode).is_file();
+    let there = source_of(file).ok()?;
+    is_plain.then_some((there.bytes, there.modified))
 }
 
 fn check_entry(entry: &Entry) -> Result<(), TransferError> {

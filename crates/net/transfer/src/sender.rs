@@ -1,7 +1,7 @@
 //! The side that reads the source.
 
-use crate::content::{is_large, next_data, range_length, read_range, sums_of};
-use crate::entry::{Entry, Source, TreePath, What};
+use crate::chunks::{DELTA_MIN, average_for};
+use crate::entry::{Entry, TreePath, What};
 use crate::error::TransferError;
 use crate::filter::Filter;
 use crate::level::Level;
@@ -11,18 +11,27 @@ use crate::message::{
     ToReceiver, ToSender, VERSION, Want,
 };
 use crate::report::{Progress, Report};
-use crate::walk::{Place, Step, Walk, source_of, words};
+use crate::walk::{Place, Step, Walk};
 use env::Clock;
-use env::errno::Errno;
-use rpc::{Channel, Connection};
+use rpc::{Channel, Connection, Message};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+mod content;
+mod dry;
 mod incoming;
+mod lists;
+mod pace;
+mod pays;
+mod sweep;
+
+pub use pays::{Delta, UnknownDelta};
 
 use incoming::Incoming;
+use lists::Lists;
+use pace::Pace;
+use pays::Pays;
 
 /// Bytes after which a batch is closed.
 pub const BATCH_BYTES: u64 = 32 << 20;
@@ -30,8 +39,9 @@ pub const BATCH_BYTES: u64 = 32 << 20;
 /// Entries after which a batch is closed.
 pub const BATCH_ENTRIES: usize = 1000;
 
-/// How often a file that changes while it is read is read again.
-const ATTEMPTS: usize = 3;
+/// Most bytes of messages that were taken while there was no room to send: the lists that were asked
+/// for, and little else.
+const ASIDE_BYTES: usize = 128 << 20;
 
 /// Lines of a manifest besides those of the files that were sent: what earlier transfers have left
 /// to wait, and what is said of the whole.
@@ -39,6 +49,13 @@ const LINES_MORE: u64 = 300_000;
 
 /// Bytes of an offer's entries, roughly.
 const OFFER_BYTES: usize = 64 << 10;
+
+/// What the destination has and the source does not is to be deleted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Deletion {
+    /// Where it is more than so many objects, nothing is deleted.
+    pub max: Option<u64>,
+}
 
 /// What a sender is asked to do.
 #[derive(Clone, Debug)]
@@ -56,6 +73,15 @@ pub struct Options {
     pub settle: bool,
     /// What of the source is left out; what is there already at the destination stays.
     pub filter: Filter,
+    /// Whether changed parts alone are sent of files that are on both sides.
+    pub delta: Delta,
+    /// At the end, where nothing is missing, what the source does not have is deleted; what the
+    /// filter leaves out stays.
+    pub delete: Option<Deletion>,
+    /// Nothing is changed; the report has what would be.
+    pub dry: bool,
+    /// Bytes a second that are sent, at most.
+    pub rate: Option<u64>,
     /// The file that gets the receiver's manifest.
     pub manifest: Option<PathBuf>,
     /// How long the receiver may be silent: it syncs and reads whole batches.
@@ -70,6 +96,10 @@ impl Default for Options {
             write_cache: None,
             settle: false,
             filter: Filter::default(),
+            delta: Delta::Auto,
+            delete: None,
+            dry: false,
+            rate: None,
             manifest: None,
             patience: Duration::from_secs(600),
         }
@@ -91,14 +121,17 @@ pub fn send(
 ) -> Result<Report, TransferError> {
     let walk = Walk::new(source, options.filter.clone())?;
     // That it cannot be written is better known before than after.
-    let incoming = options.manifest.as_deref().map(Incoming::begin);
+    let wanted = options.manifest.as_deref().filter(|_| !options.dry);
+    let incoming = wanted.map(Incoming::begin);
     let incoming = incoming.transpose()?;
     let begin = ToReceiver::Begin {
         version: VERSION,
         level: options.level,
         below: options.below.clone(),
-        manifest: options.manifest.is_some(),
+        manifest: wanted.is_some(),
         write_cache: options.write_cache,
+        delete: options.delete.map(|_| options.filter.texts()),
+        dry: options.dry,
     };
     let deadline = clock.now().after(options.patience);
     let channel = connection.open(&rpc::encode(&begin)?, &[], deadline)?;
@@ -113,11 +146,17 @@ pub fn send(
         offers: VecDeque::new(),
         flight: BTreeMap::new(),
         verdicts: HashMap::new(),
+        held: HashMap::new(),
         batch: Batch::default(),
         acknowledged: 0,
         ready: false,
         report: Report::new(options.level),
         incoming,
+        lists: Lists::default(),
+        pays: Pays::new(options.delta),
+        pace: Pace::new(options.rate),
+        aside: VecDeque::new(),
+        aside_bytes: 0,
         buffer: vec![0; RANGE_BYTES],
     };
     sender.run()
@@ -135,6 +174,16 @@ struct Sent {
     place: Place,
     /// The batch that it is in, once it has ended.
     batch: Option<u64>,
+}
+
+impl Sent {
+    /// The length of the file that it is.
+    fn bytes(&self) -> u64 {
+        match self.entry.what {
+            What::File(source) => source.bytes,
+            _ => 0,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -155,26 +204,31 @@ struct Sender<'a> {
     offers: VecDeque<Offer>,
     flight: BTreeMap<Index, Sent>,
     verdicts: HashMap<Index, bool>,
+    /// Which pages of files are there that an earlier transfer was cut in.
+    held: HashMap<Index, Vec<u8>>,
     batch: Batch,
     acknowledged: u64,
     ready: bool,
     report: Report,
     incoming: Option<Incoming>,
+    lists: Lists,
+    pays: Pays,
+    pace: Pace,
+    /// What came while there was no room to send, and was not looked at.
+    aside: VecDeque<Message>,
+    aside_bytes: usize,
     buffer: Vec<u8>,
-}
-
-/// What came of reading a file.
-enum Reading {
-    Whole,
-    /// It is not what was offered any more.
-    Changed,
-    Failed(Errno),
 }
 
 impl Sender<'_> {
     fn run(mut self) -> Result<Report, TransferError> {
         while !self.ready {
             self.hear()?;
+        }
+        if self.options.dry {
+            self.run_dry()?;
+            self.channel.finish()?;
+            return Ok(self.report);
         }
         loop {
             while self.offers.len() < OFFERS_AHEAD && !self.walked {
@@ -197,6 +251,7 @@ impl Sender<'_> {
         while self.acknowledged < self.batch.number {
             self.hear()?;
         }
+        self.sweep()?;
         self.close()?;
         self.channel.finish()?;
         Ok(self.report)
@@ -286,22 +341,34 @@ impl Sender<'_> {
         }
         let numbered = || (offer.first..).zip(wants.iter().copied());
         let mut compared = HashSet::new();
-        for (index, _) in numbered().filter(|(_, want)| *want == Want::Compare) {
-            if self.compare(index)? {
-                compared.insert(index);
+        for (index, want) in numbered() {
+            match want {
+                Want::Compare if self.compare(index, (0, u64::MAX))? => {
+                    compared.insert(index);
+                }
+                Want::Content { from, held, .. } if held > from => {
+                    self.compare(index, (from, held))?;
+                }
+                _ => {}
             }
         }
+        let old = |(index, want): (Index, Want)| match want {
+            Want::Content { old, from, .. } => Some((index, old, from)),
+            _ => None,
+        };
+        let mut olds = numbered().filter_map(old).collect::<VecDeque<_>>();
         for (index, want) in numbered() {
+            self.ask(&mut olds, index)?;
             let failed = match want {
                 Want::Nothing => None,
-                Want::Content(from) => self.content(index, from)?,
+                Want::Content { from, held, .. } => self.content(index, from, held)?,
                 Want::Compare => {
                     while !self.verdicts.contains_key(&index) {
                         self.hear()?;
                     }
                     match self.verdicts.remove(&index) {
                         Some(true) if compared.contains(&index) => None,
-                        _ => self.content(index, 0)?,
+                        _ => self.content(index, 0, 0)?,
                     }
                 }
             };
@@ -321,6 +388,28 @@ impl Sender<'_> {
         Ok(())
     }
 
+    /// Asks for the lists of old files up to `needed`, and beyond where there is room.
+    fn ask(
+        &mut self,
+        olds: &mut VecDeque<(Index, u64, u64)>,
+        needed: Index,
+    ) -> Result<(), TransferError> {
+        while let Some((index, old, from)) = olds.front().copied() {
+            let source = self.flight.get(&index).map_or(0, Sent::bytes);
+            let average = average_for(source.max(old));
+            if index > needed && !self.lists.has_room(old, average) {
+                break;
+            }
+            olds.pop_front();
+            let both = old.min(source.saturating_sub(from));
+            if both >= DELTA_MIN && self.pays.parts() {
+                self.lists.ask(index, old, average);
+                self.say(&ToReceiver::List { index, average }, &[])?;
+            }
+        }
+        Ok(())
+    }
+
     fn close_batch(&mut self) -> Result<(), TransferError> {
         let number = self.batch.number;
         self.say(&ToReceiver::Batch { number }, &[])?;
@@ -332,178 +421,6 @@ impl Sender<'_> {
             self.hear()?;
         }
         Ok(())
-    }
-
-    /// Sends the checksums of a file's content; whether they are those of all of it.
-    fn compare(&mut self, index: Index) -> Result<bool, TransferError> {
-        let whole = match self.open(index)? {
-            Some((file, source)) => self.compare_open(index, &file, &source)?,
-            None => false,
-        };
-        self.say(&ToReceiver::Compared { index }, &[])?;
-        Ok(whole)
-    }
-
-    fn compare_open(
-        &mut self,
-        index: Index,
-        file: &OwnedFd,
-        source: &Source,
-    ) -> Result<bool, TransferError> {
-        let mut at = 0;
-        loop {
-            let (offset, end) = match next_data(file, at, source.bytes) {
-                Ok(Some(data)) => data,
-                Ok(None) => break,
-                // The content that is sent in its place finds the same, and tells it.
-                Err(_) => return Ok(false),
-            };
-            let length = range_length(offset, end);
-            let room = self.buffer.get_mut(..length).unwrap_or_default();
-            if read_range(file, offset, room, is_large(source.bytes)) != Ok(length) {
-                return Ok(false);
-            }
-            let (sums, bytes) = (sums_of(room), length as u32);
-            let compare = ToReceiver::Compare {
-                index,
-                offset,
-                bytes,
-                sums,
-            };
-            self.say(&compare, &[])?;
-            at = offset + length as u64;
-            self.hear_what_is_there()?;
-        }
-        Ok(source_of(file) == Ok(*source))
-    }
-
-    /// Sends a file's content from `from`; why it could not.
-    fn content(&mut self, index: Index, from: u64) -> Result<Option<String>, TransferError> {
-        let mut from = from;
-        for attempt in 1..=ATTEMPTS {
-            let reading = match self.open(index)? {
-                Some((file, source)) => {
-                    if attempt == 1 {
-                        self.report.bytes_resumed += from;
-                    }
-                    self.stream(index, &file, &source, from)?
-                }
-                None => Reading::Changed,
-            };
-            match reading {
-                Reading::Whole => return Ok(None),
-                Reading::Failed(errno) => {
-                    return Ok(Some(format!("it cannot be read: {}", words(errno))));
-                }
-                Reading::Changed => {}
-            }
-            let Some(sent) = self.flight.get_mut(&index) else {
-                return Err(TransferError::Violation("an entry that is not under way"));
-            };
-            let now = match sent.place.look_again(&sent.entry) {
-                Ok(now) => now,
-                Err(Errno::NOENT) => return Ok(Some("it was removed meanwhile".to_owned())),
-                Err(errno) => return Ok(Some(format!("it cannot be read: {}", words(errno)))),
-            };
-            sent.entry = now.clone();
-            let restart = ToReceiver::Restart { index, entry: now };
-            self.say(&restart, &[])?;
-            from = 0;
-        }
-        Ok(Some(format!(
-            "it changed each of {ATTEMPTS} times that it was read"
-        )))
-    }
-
-    fn stream(
-        &mut self,
-        index: Index,
-        file: &OwnedFd,
-        source: &Source,
-        from: u64,
-    ) -> Result<Reading, TransferError> {
-        let mut at = from;
-        loop {
-            let (start, end) = match next_data(file, at, source.bytes) {
-                Ok(Some(data)) => data,
-                Ok(None) => break,
-                Err(errno) => return Ok(Reading::Failed(errno)),
-            };
-            let length = range_length(start, end);
-            let large = is_large(source.bytes);
-            let room = self.buffer.get_mut(..length).unwrap_or_default();
-            match read_range(file, start, room, large) {
-                Ok(count) if count == length => {}
-                Ok(_) => return Ok(Reading::Changed),
-                Err(errno) => return Ok(Reading::Failed(errno)),
-            }
-            let buffer = std::mem::take(&mut self.buffer);
-            let bytes = buffer.get(..length).unwrap_or_default();
-            let (offset, sums) = (start, sums_of(bytes));
-            let data = ToReceiver::Data {
-                index,
-                offset,
-                sums,
-            };
-            let said = self.say(&data, bytes);
-            self.buffer = buffer;
-            said?;
-            at = start + length as u64;
-            self.report.bytes_sent += length as u64;
-            self.batch.bytes += length as u64;
-            self.show();
-            self.hear_what_is_there()?;
-            if self.batch.bytes >= BATCH_BYTES && at < source.bytes {
-                self.close_batch()?;
-            }
-        }
-        Ok(match source_of(file) {
-            Ok(now) if now == *source => Reading::Whole,
-            Ok(_) => Reading::Changed,
-            Err(errno) => Reading::Failed(errno),
-        })
-    }
-
-    /// Opens a file that was offered; `None` where it is not that any more.
-    fn open(&self, index: Index) -> Result<Option<(OwnedFd, Source)>, TransferError> {
-        let sent = self.flight.get(&index);
-        let sent = sent.ok_or(TransferError::Violation("an entry that is not under way"))?;
-        let What::File(source) = sent.entry.what else {
-            return Err(TransferError::Violation("the content of what is no file"));
-        };
-        let file = sent.place.open().ok();
-        let same = |file: &OwnedFd| source_of(file).is_ok_and(|now| now == source);
-        Ok(file.filter(same).map(|file| (file, source)))
-    }
-
-    /// Sends pages again.
-    fn patch(&mut self, index: Index, pages: &[u64]) -> Result<(), TransferError> {
-        let mut failed = None;
-        match self.open(index)? {
-            None => failed = Some("it has changed since it was sent".to_owned()),
-            Some((file, source)) => {
-                for offset in pages.iter().copied() {
-                    let whole = source.bytes.saturating_sub(offset).min(PAGE_BYTES as u64);
-                    let mut page = vec![0; whole as usize];
-                    match read_range(&file, offset, &mut page, false) {
-                        Ok(count) if count == page.len() && count > 0 => {
-                            let sums = sums_of(&page);
-                            let patch = ToReceiver::Patch {
-                                index,
-                                offset,
-                                sums,
-                            };
-                            self.say(&patch, &page)?;
-                        }
-                        _ => failed = Some("it has changed since it was sent".to_owned()),
-                    }
-                }
-                if source_of(&file) != Ok(source) {
-                    failed = Some("it has changed since it was sent".to_owned());
-                }
-            }
-        }
-        self.say(&ToReceiver::Patched { index, failed }, &[])
     }
 
     fn problem(&mut self, path: TreePath, what: String) {
@@ -523,23 +440,38 @@ impl Sender<'_> {
     }
 
     fn say(&mut self, message: &ToReceiver, bulk: &[u8]) -> Result<(), TransferError> {
+        let body = rpc::encode(message)?;
+        self.pace.wait(self.clock, body.len() + bulk.len());
         let deadline = self.clock.now().after(self.options.patience);
-        let said = self.channel.send(&rpc::encode(message)?, bulk, deadline);
-        match said {
-            Err(error) if !error.is_timeout() => loop {
-                // The receiver said why before it gave up, or left.
-                match self.hear() {
-                    Ok(()) => {}
-                    Err(TransferError::Rpc(_)) => return Err(error.into()),
-                    Err(why) => return Err(why),
+        loop {
+            match self.channel.exchange(&body, bulk, deadline) {
+                Ok(None) => return Ok(()),
+                Ok(Some(message)) => {
+                    self.aside_bytes += message.body.len() + message.bulk.len();
+                    self.aside.push_back(message);
+                    if self.aside_bytes > ASIDE_BYTES {
+                        return Err(TransferError::Violation("more than was asked for"));
+                    }
                 }
-            },
-            said => Ok(said?),
+                Err(error) if !error.is_timeout() => loop {
+                    // The receiver said why before it gave up, or left.
+                    match self.hear() {
+                        Ok(()) => {}
+                        Err(TransferError::Rpc(_)) => return Err(error.into()),
+                        Err(why) => return Err(why),
+                    }
+                },
+                Err(error) => return Err(error.into()),
+            }
         }
     }
 
     fn hear_what_is_there(&mut self) -> Result<(), TransferError> {
         loop {
+            if let Some(message) = self.take_aside() {
+                self.heard(rpc::decode(&message.body)?)?;
+                continue;
+            }
             match self.channel.try_receive() {
                 Ok(Some(message)) => self.heard(rpc::decode(&message.body)?)?,
                 Ok(None) => return Err(TransferError::Violation("an early end")),
@@ -547,6 +479,12 @@ impl Sender<'_> {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    fn take_aside(&mut self) -> Option<Message> {
+        let message = self.aside.pop_front()?;
+        self.aside_bytes -= message.body.len() + message.bulk.len();
+        Some(message)
     }
 
     fn hear(&mut self) -> Result<(), TransferError> {
@@ -557,7 +495,10 @@ impl Sender<'_> {
     /// The next message, with its bulk bytes.
     fn hear_one(&mut self) -> Result<(ToSender, Vec<u8>), TransferError> {
         let deadline = self.clock.now().after(self.options.patience);
-        let message = self.channel.receive(deadline)?;
+        let message = match self.take_aside() {
+            Some(message) => Some(message),
+            None => self.channel.receive(deadline)?,
+        };
         let message = message.ok_or(TransferError::Violation("an early end"))?;
         Ok((rpc::decode(&message.body)?, message.bulk))
     }
@@ -573,6 +514,17 @@ impl Sender<'_> {
             ToSender::Verdict { index, same } => {
                 self.verdicts.insert(index, same);
             }
+            ToSender::Held { index, pages } => {
+                if !self.flight.contains_key(&index) {
+                    return Err(TransferError::Violation("pages of nothing"));
+                }
+                self.held.insert(index, pages);
+            }
+            ToSender::Chunks {
+                index,
+                chunks,
+                last,
+            } => self.lists.take(index, chunks, last)?,
             ToSender::Again { index, pages } => {
                 if pages.len() > RANGE_BYTES / PAGE_BYTES {
                     return Err(TransferError::Violation("too many pages at once"));
@@ -589,7 +541,11 @@ impl Sender<'_> {
                 self.report.add(placed);
                 self.show();
             }
-            ToSender::Closed { .. } | ToSender::Manifest => {
+            ToSender::Closed { .. }
+            | ToSender::Manifest
+            | ToSender::Plans { .. }
+            | ToSender::Going { .. }
+            | ToSender::Swept { .. } => {
                 return Err(TransferError::Violation("an end that nobody asked for"));
             }
             ToSender::Failed { kind, what } => return Err(TransferError::Failed { kind, what }),

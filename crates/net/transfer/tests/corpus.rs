@@ -2,7 +2,7 @@
 
 extern crate holdfast_transfer as transfer;
 
-use transfer::{Entry, Meta, ToReceiver, TreePath, What};
+use transfer::{Chunk, Entry, Meta, Piece, ToReceiver, ToSender, TreePath, What};
 
 #[path = "../../../../fuzz/checks/transfer.rs"]
 mod trees;
@@ -30,4 +30,29 @@ fn a_message_of_our_own_passes_the_check() {
     let entries = vec![entry];
     let offer = ToReceiver::Offer { first: 3, entries };
     trees::check(&rpc::encode(&offer).expect("a message"));
+    let pieces = vec![
+        Piece::Sent(7),
+        Piece::Old {
+            from: 9,
+            bytes: 4089,
+        },
+    ];
+    let mixed = ToReceiver::Mixed {
+        index: 3,
+        offset: 4096,
+        sums: vec![1],
+        pieces,
+    };
+    trees::check(&rpc::encode(&mixed).expect("a message"));
+    let chunk = Chunk {
+        offset: 5,
+        bytes: 6,
+        hash: [7; 32],
+    };
+    let chunks = ToSender::Chunks {
+        index: 3,
+        chunks: vec![chunk; 3],
+        last: true,
+    };
+    trees::check(&rpc::encode(&chunks).expect("a message"));
 }

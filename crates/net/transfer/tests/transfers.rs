@@ -3,6 +3,10 @@
 
 #[path = "transfers/cuts.rs"]
 mod cuts;
+#[path = "transfers/deletion.rs"]
+mod deletion;
+#[path = "transfers/delta.rs"]
+mod delta;
 #[path = "transfers/evidence.rs"]
 mod evidence;
 #[path = "transfers/filters.rs"]

@@ -38,6 +38,44 @@ pub(super) fn open(
     }
 }
 
+/// Opens it for a dry run, where it is there; nothing is made.
+pub(super) fn look(
+    destination: Destination<'_>,
+    below: &TreePath,
+) -> Result<Option<OwnedFd>, TransferError> {
+    if !below.is_allowed() || below.names().any(|name| name == STAGING.as_bytes()) {
+        return Err(TransferError::Violation("a path that leads elsewhere"));
+    }
+    let found = |opened: Result<OwnedFd, Errno>| match opened {
+        Ok(opened) => Ok(Some(opened)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno),
+    };
+    match destination {
+        Destination::At(path) if below.is_root() => {
+            let parent = path.parent().filter(|path| !path.as_os_str().is_empty());
+            match found(directory(path)).map_err(refuse(&path.display()))? {
+                Some(opened) => Ok(Some(opened)),
+                // The directory that it would be made in has to be there.
+                None => directory(parent.unwrap_or(Path::new(".")))
+                    .map(|_| None)
+                    .map_err(refuse(&path.display())),
+            }
+        }
+        Destination::At(_) => {
+            let what = "this receiver has one destination, and takes no other";
+            Err(TransferError::failed(FailureKind::Destination, what))
+        }
+        Destination::Below(path) => {
+            let base = directory(path).map_err(refuse(&path.display()))?;
+            let mut root = Root::new(Arc::new(base));
+            let opened = root.directory(below);
+            let opened = opened.and_then(|dir| dir.try_clone().map_err(|_| Errno::MFILE));
+            found(opened).map_err(refuse(below))
+        }
+    }
+}
+
 fn refuse(path: &dyn std::fmt::Display) -> impl Fn(Errno) -> TransferError {
     move |errno| {
         let what = match errno {

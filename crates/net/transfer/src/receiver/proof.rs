@@ -25,6 +25,8 @@ pub(super) struct Range {
     pub(super) offset: u64,
     pub(super) bytes: usize,
     pub(super) sums: Vec<u32>,
+    /// Pages that were made of the old file and are not what they should be; their offsets.
+    pub(super) unlike: Vec<u64>,
 }
 
 /// What came of reading back.

@@ -5,7 +5,7 @@ use crate::error::TransferError;
 use crate::level::Level;
 use crate::manifest::{Proved, Writer};
 use crate::message::FailureKind;
-use codec::{Identity, kind, open_object, seal_object};
+use codec::{Identity, kind, open_object, seal_object, split_object};
 use env::errno::Errno;
 use rustix::fs::{
     AtFlags, Dir, FlockOperation, Mode, OFlags, fdatasync, flock, fstat, fsync, ftruncate, mkdirat,
@@ -75,6 +75,55 @@ fn identity(number: u64) -> Identity {
         object: number,
         generation: 0,
     }
+}
+
+/// Longest file of notes that is read: what a few batches have.
+const HELD_BYTES_MAX: usize = 64 << 20;
+
+/// What is under way, in notes one behind another, of which nothing was proved or synced: for who
+/// goes on after a cut, who then looks at each page.
+pub(super) struct Held {
+    pub(super) number: u64,
+    file: OwnedFd,
+    at: u64,
+}
+
+impl Held {
+    /// Adds a file.
+    pub(super) fn add(
+        &mut self,
+        number: u64,
+        path: &TreePath,
+        source: Source,
+    ) -> Result<(), TransferError> {
+        let note = Note {
+            path: path.clone(),
+            source,
+            level: Level::Wire,
+            proved_bytes: 0,
+        };
+        let bytes = note.encode(number)?;
+        let doing = TransferError::io("a note cannot be written");
+        crate::content::write_range(&self.file, self.at, &bytes, false).map_err(doing)?;
+        self.at += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+/// The notes of a file that has several one behind another, with their numbers, up to the first that
+/// is not whole.
+pub fn held_notes(bytes: &[u8]) -> Vec<(u64, Note)> {
+    let (mut found, mut rest) = (Vec::new(), bytes);
+    while let Ok((first, behind)) = split_object(rest) {
+        let number = open_object(first, kind::TRANSFER_NOTE, None).map(|it| it.identity.object);
+        let note = number
+            .ok()
+            .and_then(|number| Some((number, Note::decode(number, first)?)));
+        let Some(note) = note else { break };
+        found.push(note);
+        rest = behind;
+    }
+    found
 }
 
 /// What earlier transfers left: number and note by path.
@@ -154,6 +203,17 @@ impl Staging {
         }
         let mut notes = HashMap::new();
         let mut highest = 0;
+        let mut held = Vec::new();
+        others.retain(
+            |other: &CString| match number_of(other.to_bytes(), b".held") {
+                Some(number) => {
+                    highest = highest.max(number);
+                    held.push(number);
+                    false
+                }
+                None => true,
+            },
+        );
         for (number, note) in parts {
             highest = highest.max(number);
             let there = statat(&self.dir, name(number, "part"), AtFlags::SYMLINK_NOFOLLOW).is_ok();
@@ -166,6 +226,16 @@ impl Staging {
                 None => self.remove(number),
             }
         }
+        for number in &held {
+            for (number, note) in self.read_held(*number).unwrap_or_default() {
+                highest = highest.max(number);
+                let name = name(number, "part");
+                let there = statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+                if there && !notes.contains_key(&note.path) {
+                    notes.insert(note.path.clone(), (number, note));
+                }
+            }
+        }
         for other in others {
             let number = number_of(other.to_bytes(), b".part");
             highest = highest.max(number.unwrap_or(0));
@@ -176,7 +246,61 @@ impl Staging {
             }
         }
         self.next = AtomicU64::new(highest.saturating_add(1));
+        if !held.is_empty() {
+            // Those that are read are gone only when all that they tell is told anew.
+            self.keep_held(&notes).map_err(|_| Errno::IO)?;
+            held.into_iter().for_each(|number| self.remove_held(number));
+        }
         Ok(notes)
+    }
+
+    fn read_held(&self, number: u64) -> Result<Vec<(u64, Note)>, Errno> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(&self.dir, name(number, "held"), flags, Mode::empty())?;
+        let length = usize::try_from(fstat(&file)?.st_size).unwrap_or(0);
+        let mut bytes = vec![0; length.min(HELD_BYTES_MAX)];
+        let count = crate::content::read_range(&file, 0, &mut bytes, false)?;
+        Ok(held_notes(bytes.get(..count).unwrap_or_default()))
+    }
+
+    fn keep_held(&self, notes: &Notes) -> Result<(), TransferError> {
+        let mut held = self.begin_held()?;
+        for (number, note) in notes.values().filter(|(_, note)| note.proved_bytes == 0) {
+            held.add(*number, &note.path, note.source)?;
+        }
+        Ok(())
+    }
+
+    /// Begins a file of notes.
+    pub(super) fn begin_held(&self) -> Result<Held, TransferError> {
+        let number = self.number();
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let (name, mode) = (name(number, "held"), Mode::RUSR | Mode::WUSR);
+        let doing = TransferError::io("a note cannot be written");
+        let file = openat(&self.dir, name, flags | OFlags::NOFOLLOW, mode).map_err(doing)?;
+        Ok(Held {
+            number,
+            file,
+            at: 0,
+        })
+    }
+
+    /// Removes it.
+    pub(super) fn remove_held(&self, number: u64) {
+        // One that stays tells of files that are not there any more.
+        let _left = unlinkat(&self.dir, name(number, "held"), AtFlags::empty());
+    }
+
+    /// How much of a file was written.
+    pub(super) fn part_bytes(&self, number: u64) -> u64 {
+        let stat = statat(&self.dir, name(number, "part"), AtFlags::SYMLINK_NOFOLLOW);
+        stat.map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0))
+    }
+
+    /// Opens a file of an earlier transfer as it is.
+    pub(super) fn open_part(&self, number: u64) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        openat(&self.dir, name(number, "part"), flags, Mode::empty())
     }
 
     fn read_note(&self, number: u64) -> Result<Option<Note>, Errno> {
@@ -316,6 +440,11 @@ impl Staging {
     pub(super) fn finish(self, root: &OwnedFd, left: impl Iterator<Item = u64>) {
         for number in left {
             self.remove(number);
+        }
+        for found in Dir::read_from(&self.dir).into_iter().flatten().flatten() {
+            if let Some(number) = number_of(found.file_name().to_bytes(), b".held") {
+                self.remove_held(number);
+            }
         }
         // The removal changes the time that the root has got.
         let before = fstat(root);

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn names(root: &Path) -> BTreeSet<PathBuf> {
+pub(crate) fn names(root: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut open = vec![root.to_path_buf()];
     while let Some(path) = open.pop() {

@@ -4,8 +4,8 @@ use codec::crc32c;
 use env::real::{RealClock, RealNet, connected_pair};
 use env::{Clock, Moment};
 use holdfast_transfer::{
-    Destination, Entry, Level, Meta, STAGING, Settings, Source, ToReceiver, TransferError,
-    TreePath, What, receive,
+    Destination, Entry, FailureKind, Level, Meta, Piece, STAGING, Settings, Source, ToReceiver,
+    TransferError, TreePath, What, receive,
 };
 use rpc::{Channel, Connection, Limits, Role};
 use std::fs;
@@ -36,6 +36,20 @@ impl Liar {
             sums,
         };
         self.say(&data, bytes);
+    }
+
+    fn mixed(&self, pieces: Vec<Piece>, pages: usize, sent: &[u8]) {
+        let mixed = ToReceiver::Mixed {
+            index: 0,
+            offset: 0,
+            sums: vec![1; pages],
+            pieces,
+        };
+        self.say(&mixed, sent);
+    }
+
+    fn list(&self, average: u32) {
+        self.say(&ToReceiver::List { index: 0, average }, &[]);
     }
 
     fn end(&self, index: u64) {
@@ -79,11 +93,27 @@ fn begin(version: u16, below: TreePath) -> ToReceiver {
         below,
         manifest: false,
         write_cache: None,
+        delete: None,
+        dry: false,
     }
 }
 
-/// What a receiver answers to what `lie` says to it.
-fn told(root: &Path, lie: impl FnOnce(&Liar)) -> Result<(), TransferError> {
+/// What a receiver answers to what `lie` says to it. A process that another test starts has the
+/// lock of a receiver open until it is another program.
+fn told(root: &Path, lie: impl Fn(&Liar)) -> Result<(), TransferError> {
+    for _ in 0..1000 {
+        match told_once(root, &lie) {
+            Err(TransferError::Failed {
+                kind: FailureKind::Busy,
+                ..
+            }) => std::thread::yield_now(),
+            answer => return answer,
+        }
+    }
+    panic!("the destination stays busy");
+}
+
+fn told_once(root: &Path, lie: impl Fn(&Liar)) -> Result<(), TransferError> {
     let (here, there) = connected_pair().unwrap();
     std::thread::scope(|scope| {
         let limits = Limits::default();
@@ -97,7 +127,7 @@ fn told(root: &Path, lie: impl FnOnce(&Liar)) -> Result<(), TransferError> {
                 &Settings::default(),
             )
         });
-        let begin = rpc::encode(&begin(2, TreePath::root())).unwrap();
+        let begin = rpc::encode(&begin(3, TreePath::root())).unwrap();
         let liar = Liar(client.open(&begin, &[], soon()).unwrap());
         lie(&liar);
         let _gone = liar.0.finish();
@@ -241,7 +271,7 @@ const LIES: &[(&str, Lie)] = &[
         l.offer(0, vec![file("a", 1)]);
     }),
     ("a second beginning", |l| {
-        l.say(&begin(2, TreePath::root()), &[]);
+        l.say(&begin(3, TreePath::root()), &[]);
     }),
 ];
 
@@ -262,6 +292,79 @@ fn who_lies_is_sent_away_and_nothing_is_where_it_should_not_be() {
         };
         assert_eq!(names(place.path()), ["root"], "{name}");
         assert_eq!(names(&root), [STAGING], "{name}");
+    }
+}
+
+fn old(from: u64, bytes: u32) -> Piece {
+    Piece::Old { from, bytes }
+}
+
+/// With an old file of 100,000 bytes that a new one is to replace.
+const LIES_OF_PARTS: &[(&str, Lie)] = &[
+    ("parts of what was not listed", |l| {
+        l.mixed(vec![old(0, 4096)], 1, &[]);
+    }),
+    ("parts behind the end", |l| {
+        l.list(16 << 10);
+        l.mixed(vec![old(99_000, 4096)], 1, &[]);
+    }),
+    ("parts behind all ends", |l| {
+        l.list(16 << 10);
+        l.mixed(vec![old(u64::MAX, 4096)], 1, &[]);
+    }),
+    ("more in parts than a range has", |l| {
+        l.list(16 << 10);
+        l.mixed(vec![old(0, 65_536); 17], 272, &[]);
+    }),
+    ("parts that are longer than anything", |l| {
+        l.list(16 << 10);
+        l.mixed(vec![old(0, u32::MAX); 9], 1, &[]);
+    }),
+    ("less bytes than the pieces have", |l| {
+        l.list(16 << 10);
+        l.mixed(vec![Piece::Sent(100), old(0, 100)], 1, &[1; 99]);
+    }),
+    ("more bytes than the pieces have", |l| {
+        l.list(16 << 10);
+        l.mixed(vec![Piece::Sent(100), old(0, 100)], 1, &[1; 101]);
+    }),
+    ("other sums than there are pages", |l| {
+        l.list(16 << 10);
+        l.mixed(vec![old(0, 4097)], 1, &[]);
+    }),
+    ("a range of no pieces", |l| {
+        l.list(16 << 10);
+        l.mixed(vec![], 0, &[]);
+    }),
+    ("an average of nothing", |l| l.list(0)),
+    ("an average that is too long", |l| l.list(1 << 31)),
+    ("two lists of one file", |l| {
+        l.list(16 << 10);
+        l.list(16 << 10);
+    }),
+    ("a list of nothing offered", |l| {
+        let average = 16 << 10;
+        l.say(&ToReceiver::List { index: 7, average }, &[]);
+    }),
+];
+
+#[test]
+fn who_lies_about_parts_of_the_old_file_is_sent_away() {
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let root = place.path().join("root");
+    fs::create_dir(&root).unwrap();
+    let before = vec![5; 100_000];
+    fs::write(root.join("a"), &before).unwrap();
+    for (name, lie) in LIES_OF_PARTS {
+        let answer = told(&root, |liar| {
+            liar.offer(0, vec![file("a", 200_000)]);
+            lie(liar);
+        });
+        assert!(
+            matches!(answer, Err(TransferError::Violation(_))),
+            "{name}: {answer:?}"
+        );
+        assert_eq!(fs::read(root.join("a")).unwrap(), before, "{name}");
     }
 }
 
@@ -328,7 +431,7 @@ fn a_sender_of_another_version_is_told_so() {
             server.close(soon()).unwrap();
             received
         });
-        let begin = begin(3, TreePath::root());
+        let begin = begin(4, TreePath::root());
         let channel = client
             .open(&rpc::encode(&begin).unwrap(), &[], soon())
             .unwrap();
@@ -337,7 +440,7 @@ fn a_sender_of_another_version_is_told_so() {
             "{:?}",
             rpc::decode::<holdfast_transfer::ToSender>(&answer.body)
         );
-        assert!(text.contains("the receiver speaks version 2"), "{text}");
+        assert!(text.contains("the receiver speaks version 3"), "{text}");
         drop(channel);
         client.close(soon()).unwrap();
         assert!(receiving.join().unwrap().is_err());
@@ -355,7 +458,7 @@ fn asked_for(root: &Path, below: TreePath) -> Result<(), TransferError> {
             let (settings, root) = (Settings::default(), Destination::Below(root));
             receive(root, &server, &RealClock, &settings)
         });
-        let begin = rpc::encode(&begin(2, below)).unwrap();
+        let begin = rpc::encode(&begin(3, below)).unwrap();
         let channel = client.open(&begin, &[], soon()).unwrap();
         let _gone = channel.finish();
         while let Ok(Some(_)) = channel.receive(soon()) {}

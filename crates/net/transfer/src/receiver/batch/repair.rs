@@ -33,6 +33,16 @@ impl Worker<'_> {
             Err(Errno::NOENT) => return Ok(Outcome::Refused("it was begun anew".to_owned())),
             Err(errno) => return Err(fatal(errno)),
         };
+        let unlike = file.ranges.iter().flat_map(|range| range.unlike.iter());
+        let unlike: Vec<u64> = unlike.copied().collect();
+        for pages in unlike.chunks(PAGES_AGAIN) {
+            if let Err(what) = self.repair(file, pages)? {
+                return Ok(Outcome::Refused(what));
+            }
+        }
+        if !unlike.is_empty() {
+            self.settle_again(file, entry)?;
+        }
         let mut repairs = 0;
         loop {
             let whole = entry.is_some();
@@ -63,14 +73,21 @@ impl Worker<'_> {
                 }
                 placed.pages_resent += pages.len() as u64;
             }
-            if let Some(entry) = entry {
-                carry::to_open(&staged.file, &entry.meta).map_err(fatal)?;
-            }
-            fsync(&staged.file).map_err(fatal)?;
-            if let Some(hook) = &self.after_sync {
-                hook(&staged.file);
-            }
+            self.settle_again(file, entry)?;
         }
+    }
+
+    /// Gives a file that was repaired what it carries, and syncs it.
+    fn settle_again(&self, file: &Written, entry: Option<&Entry>) -> Result<(), TransferError> {
+        let file = &file.staged.file;
+        if let Some(entry) = entry {
+            carry::to_open(file, &entry.meta).map_err(fatal)?;
+        }
+        fsync(file).map_err(fatal)?;
+        if let Some(hook) = &self.after_sync {
+            hook(file);
+        }
+        Ok(())
     }
 
     /// Asks for pages again, and writes them.
