@@ -27,6 +27,7 @@ mod sets;
 mod sort;
 mod sorted_combine;
 mod sorted_sets;
+mod streams;
 mod strings;
 mod transactions;
 
@@ -161,6 +162,10 @@ static TABLES: &[&[Command]] = &[
     sort::COMMANDS,
     sorted_sets::COMMANDS,
     sorted_combine::COMMANDS,
+    streams::COMMANDS,
+    streams::groups::COMMANDS,
+    streams::read::COMMANDS,
+    streams::info::COMMANDS,
     hyperloglog::COMMANDS,
     transactions::COMMANDS,
     pubsub::COMMANDS,

@@ -28,7 +28,7 @@ mod wait;
 mod whole;
 
 pub use load::{LOG_NAME, LoadError, Loaded, load};
-pub(crate) use typed::{Changed, Count};
+pub(crate) use typed::{Changed, Count, Told};
 
 /// What the engine is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -199,7 +199,8 @@ fn replay(
 
 impl Engine {
     fn remake(&mut self, session: &mut Session, change: &Pending) -> Result<(), RecordError> {
-        let arguments = record::decode_arguments(&change.body)?;
+        let (at_ms, arguments) = record::decode_change(&change.body)?;
+        self.set_time(at_ms, 0);
         let shard = ShardId::of(&change.key);
         if self
             .keyspace
