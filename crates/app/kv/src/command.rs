@@ -14,6 +14,7 @@ mod connection;
 mod counters;
 mod debug;
 mod expiry;
+mod geo;
 mod hashes;
 mod hyperloglog;
 mod info;
@@ -167,6 +168,7 @@ static TABLES: &[&[Command]] = &[
     streams::read::COMMANDS,
     streams::info::COMMANDS,
     hyperloglog::COMMANDS,
+    geo::COMMANDS,
     transactions::COMMANDS,
     pubsub::COMMANDS,
     connection::COMMANDS,

@@ -60,7 +60,7 @@ pub(crate) fn of_value(value: &Value) -> Vec<Reply> {
                 lines.push(
                     stream
                         .lag(group)
-                        .map_or(Reply::Nothing, |lag| Reply::Integer(lag.cast_signed())),
+                        .map_or(Reply::Nothing, |lag| Reply::Integer(lag)),
                 );
                 for pending in group.pending(StreamId::MIN, StreamId::MAX) {
                     lines.push(Reply::List(vec![
