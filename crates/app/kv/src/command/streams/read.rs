@@ -235,19 +235,11 @@ fn read_group(
     start: From,
 ) -> Result<bool, Fault> {
     let (database, now_ms, count) = (call.db(), call.engine.now_ms, most(read.count));
-    let retrying = call.engine.retrying;
     let done = call
         .engine
         .edit(database, key, None, |stream: &mut Stream| {
-            let known = stream.group(group).map(|group| {
-                let has_new = group.last_id() < stream.last_id();
-                (has_new, group.consumer(consumer).is_some())
-            });
-            let (has_new, is_known) = known.unwrap_or_default();
-            if retrying && !has_new && start == From::New {
-                // Who still waits is not heard of.
-                return Told((0, false));
-            }
+            let known = stream.group(group);
+            let is_known = known.is_some_and(|group| group.consumer(consumer).is_some());
             let delivered = match start {
                 From::New => stream
                     .deliver(group, consumer, count, read.no_ack, now_ms)
@@ -273,7 +265,9 @@ fn read_group(
                         entries.len()
                     }),
             };
-            Told((delivered.unwrap_or(0), !is_known))
+            let delivered = delivered.unwrap_or(0);
+            let is_new = !is_known && (delivered > 0 || start != From::New);
+            Told((delivered, is_new))
         })?;
     let (delivered, is_new) = done.map_or((0, false), |done| done.0);
     if is_new {
