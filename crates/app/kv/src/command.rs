@@ -32,6 +32,8 @@ mod streams;
 mod strings;
 mod transactions;
 
+pub(crate) use info::REDIS_VERSION;
+
 /// What a command does; a set of bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flags(pub u32);

@@ -136,26 +136,24 @@ impl Value {
 
     /// As DUMP answers it.
     pub fn dump(self) -> Vec<u8> {
-        values::rdb::dump(&match self {
+        values::rdb::dump(&self.into_plain())
+    }
+
+    /// As RDB files are written from.
+    pub(crate) fn into_plain(self) -> values::Value {
+        match self {
             Value::Text(text) => values::StringValue::new(&text).into(),
             Value::List(list) => values::Value::List(list),
             Value::Hash(hash) => values::Value::Hash(hash),
             Value::Set(set) => values::Value::Set(set),
             Value::SortedSet(set) => values::Value::SortedSet(set),
             Value::Stream(stream) => values::Value::Stream(stream),
-        })
+        }
     }
 
     /// As RESTORE reads it.
     pub(crate) fn restore(payload: &[u8], thresholds: &Thresholds) -> Result<Value, Fault> {
-        Ok(match values::rdb::restore(payload, thresholds)? {
-            values::Value::String(text) => Value::Text(text.to_vec()),
-            values::Value::List(list) => Value::List(list),
-            values::Value::Hash(hash) => Value::Hash(hash),
-            values::Value::Set(set) => Value::Set(set),
-            values::Value::SortedSet(set) => Value::SortedSet(set),
-            values::Value::Stream(stream) => Value::Stream(stream),
-        })
+        Ok(values::rdb::restore(payload, thresholds)?.into())
     }
 
     /// Writes it as records have it.
@@ -244,6 +242,19 @@ impl Value {
             _ => return None,
         };
         (rest.is_empty() && !value.is_empty()).then_some(value)
+    }
+}
+
+impl From<values::Value> for Value {
+    fn from(value: values::Value) -> Value {
+        match value {
+            values::Value::String(text) => Value::Text(text.to_vec()),
+            values::Value::List(list) => Value::List(list),
+            values::Value::Hash(hash) => Value::Hash(hash),
+            values::Value::Set(set) => Value::Set(set),
+            values::Value::SortedSet(set) => Value::SortedSet(set),
+            values::Value::Stream(stream) => Value::Stream(stream),
+        }
     }
 }
 
