@@ -14,6 +14,7 @@ mod connection;
 mod counters;
 mod debug;
 mod expiry;
+mod geo;
 mod hashes;
 mod hyperloglog;
 mod info;
@@ -27,8 +28,11 @@ mod sets;
 mod sort;
 mod sorted_combine;
 mod sorted_sets;
+mod streams;
 mod strings;
 mod transactions;
+
+pub(crate) use info::REDIS_VERSION;
 
 /// What a command does; a set of bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -161,7 +165,12 @@ static TABLES: &[&[Command]] = &[
     sort::COMMANDS,
     sorted_sets::COMMANDS,
     sorted_combine::COMMANDS,
+    streams::COMMANDS,
+    streams::groups::COMMANDS,
+    streams::read::COMMANDS,
+    streams::info::COMMANDS,
     hyperloglog::COMMANDS,
+    geo::COMMANDS,
     transactions::COMMANDS,
     pubsub::COMMANDS,
     connection::COMMANDS,

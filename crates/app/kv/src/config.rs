@@ -49,6 +49,8 @@ pub struct Config {
     pub slowlog_us: Option<u64>,
     /// `slowlog-max-len`.
     pub slowlog_len: usize,
+    /// Where RDB files are written, if anywhere.
+    pub directory: Option<String>,
     /// `timeout`: seconds that a client may be idle; 0 for no bound.
     pub timeout_s: u64,
     maxclients: usize,
@@ -92,7 +94,7 @@ static SETTINGS: &[(&str, &str, Kind)] = &[
     ("client-query-buffer-limit", "1073741824", Kind::Bytes),
     ("cluster-enabled", "no", Kind::Fixed),
     ("databases", "16", Kind::Fixed),
-    ("dbfilename", "dump.rdb", Kind::Kept),
+    ("dbfilename", "dump.rdb", Kind::Own),
     ("dir", ".", Kind::Fixed),
     ("hash-max-listpack-entries", "128", Kind::Number),
     ("hash-max-listpack-value", "64", Kind::Bytes),
@@ -158,6 +160,7 @@ impl Default for Config {
             output_bytes_max: 1 << 30,
             slowlog_us: Some(10_000),
             slowlog_len: 128,
+            directory: None,
             timeout_s: 0,
             maxclients: 10_000,
             bulk_bytes_max: 512 << 20,
@@ -207,6 +210,11 @@ impl Config {
     /// The password, if one is needed.
     pub fn password(&self) -> Option<&str> {
         Some(self.text("requirepass")).filter(|password| !password.is_empty())
+    }
+
+    /// Name of the RDB file that BGSAVE writes.
+    pub fn rdb_name(&self) -> &str {
+        self.text("dbfilename")
     }
 
     /// Most clients at a time.
@@ -287,6 +295,12 @@ impl Config {
             "maxmemory-policy" => {
                 let mut names = Eviction::NAMES.iter();
                 self.eviction = names.find(|(name, _)| *name == value)?.1;
+            }
+            // A plain name, and none of a file of the log.
+            "dbfilename" => {
+                let is_ours = value.starts_with("kv.");
+                let is_plain = !value.is_empty() && !value.contains('/') && !value.starts_with('.');
+                Some(()).filter(|()| is_plain && !is_ours)?;
             }
             "maxmemory" => self.maxmemory = number()?,
             "maxmemory-samples" => self.maxmemory_samples = number().filter(|n| *n > 0)?,

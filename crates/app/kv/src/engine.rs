@@ -23,12 +23,15 @@ mod expiry;
 mod load;
 mod memory;
 mod publish;
+mod save;
 mod typed;
 mod wait;
 mod whole;
 
+pub(crate) use load::load_new;
 pub use load::{LOG_NAME, LoadError, Loaded, load};
-pub(crate) use typed::{Changed, Count};
+pub use save::Saving;
+pub(crate) use typed::{Changed, Count, Told};
 
 /// What the engine is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,6 +80,11 @@ pub struct Engine {
     pub(crate) rng: env::Rng,
     /// What was asked to be done by who drives the engine.
     pub(crate) orders: Vec<Order>,
+    save: Option<Box<save::Save>>,
+    pub(crate) saves: save::Saves,
+    /// A planted fault: a save does not keep what commands change.
+    #[cfg(test)]
+    pub(crate) forgets: bool,
     scratch: commit::Scratch,
     sweep: usize,
     /// Whether [`Engine::sweep`] looks for entries whose time is over.
@@ -121,6 +129,10 @@ impl Engine {
             now_us: 0,
             rng,
             orders: Vec::new(),
+            save: None,
+            saves: save::Saves::default(),
+            #[cfg(test)]
+            forgets: false,
             scratch: commit::Scratch::default(),
             sweep: 0,
             sweeps: true,

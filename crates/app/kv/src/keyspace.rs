@@ -243,6 +243,19 @@ impl Keyspace {
         tables.map(Table::memory_bytes).sum()
     }
 
+    /// Where [`Keyspace::scan`] comes by a key: it has been, if its next cursor is above.
+    pub(crate) fn cursor_of(&self, key: &[u8]) -> u64 {
+        let shard = ShardId::of(key);
+        let place = self.shard(shard).hash(key) >> (64 - CURSOR_BITS);
+        (shard.index() as u64) << CURSOR_BITS | place
+    }
+
+    /// Entries of the table that a cursor is in.
+    pub(crate) fn table_len(&self, database: u8, cursor: u64) -> usize {
+        let shard = self.shards.get((cursor >> CURSOR_BITS) as usize);
+        shard.map_or(0, |shard| shard.table(database).len())
+    }
+
     /// Visits about `count` entries from a cursor on; returns the next, 0 at the end.
     pub(crate) fn scan<'a>(
         &'a self,

@@ -167,6 +167,27 @@ pub fn decode_arguments(mut body: &[u8]) -> Result<Vec<&[u8]>, RecordError> {
     }
 }
 
+/// Reads the body of a change: when it was made, in milliseconds since 1970, where it goes by that (0
+/// where it does not), and the command.
+///
+/// # Errors
+/// It is none of this version.
+pub fn decode_change(body: &[u8]) -> Result<(u64, Vec<&[u8]>), RecordError> {
+    let mut arguments = decode_arguments(body)?;
+    let time = arguments.first().and_then(|word| word.strip_prefix(b"@"));
+    let Some(time) = time else {
+        return Ok((0, arguments));
+    };
+    let time = values::number::parse_unsigned(time).ok_or(RecordError::Change)?;
+    arguments.remove(0);
+    Ok((time, arguments))
+}
+
+/// The first word of a change that goes by the time.
+pub fn time_word(now_ms: u64) -> Vec<u8> {
+    format!("@{now_ms}").into_bytes()
+}
+
 /// What a record is, for people.
 ///
 /// # Errors
@@ -181,7 +202,7 @@ pub fn describe(bytes: &[u8]) -> Result<String, RecordError> {
             format!("a {} of {} elements", value.type_name(), value.len())
         }
         Kind::Change => {
-            let arguments = decode_arguments(record.body)?;
+            let (_, arguments) = decode_change(record.body)?;
             let name = arguments.first().copied().unwrap_or_default();
             format!("a change by {}", name.escape_ascii())
         }
@@ -209,11 +230,26 @@ mod tests {
         assert_eq!(said, "database 3, key \"key\", a change by HSET");
         let arguments = decode_arguments(record.body).unwrap();
         assert_eq!(arguments, [&b"HSET"[..], b"key", b"", b"value"]);
+        assert_eq!(decode_change(record.body).unwrap().0, 0);
         for end in 0..bytes.len() {
             if let Ok(record) = decode(&bytes[..end]) {
                 assert!(decode_arguments(record.body).is_err(), "{end}");
             }
         }
+    }
+
+    #[test]
+    fn a_change_knows_when_it_was_made() {
+        let mut body = Vec::new();
+        push_arguments(&mut body, &[&time_word(1234), b"XCLAIM", b"key"]);
+        let (at_ms, arguments) = decode_change(&body).unwrap();
+        assert_eq!(
+            (at_ms, arguments),
+            (1234, vec![&b"XCLAIM"[..], &b"key"[..]])
+        );
+        body.clear();
+        push_arguments(&mut body, &[b"@soon", b"XCLAIM", b"key"]);
+        assert_eq!(decode_change(&body), Err(RecordError::Change));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The server: sockets around an engine, on one thread.
 
 use crate::config::Config;
-use crate::engine::{Engine, LoadError, Loaded, Order, load};
+use crate::engine::{Engine, LoadError, Loaded, Order, Saving, load};
 use crate::journal::Policy;
 use crate::session::Token;
 use connection::{Connection, Stream};
@@ -91,6 +91,9 @@ const CONNECTIONS: usize = 1024;
 /// How often entries that are over are looked for, and other things that time brings.
 const TICK: Duration = Duration::from_millis(100);
 
+/// How often it is looked whether a save that waits for the disk may go on.
+const SAVE_LOOK: Duration = Duration::from_millis(2);
+
 /// How long a file that is compacted at a request is dead at least, in percent.
 const COMPACT_DEAD_PERCENT: u32 = 10;
 
@@ -115,6 +118,7 @@ pub struct Server {
     durable: Arc<AtomicBool>,
     compactor: Option<JoinHandle<()>>,
     accept_again: bool,
+    saving: Saving,
     began: Instant,
     next_tick: Instant,
 }
@@ -173,6 +177,7 @@ impl Server {
             durable: Arc::default(),
             compactor: None,
             accept_again: false,
+            saving: Saving::No,
             began: Instant::now(),
             next_tick: Instant::now(),
         };
@@ -182,6 +187,10 @@ impl Server {
                 .engine
                 .config
                 .fix("port", &address.port().to_string());
+        }
+        server.engine.config.directory = options.directories.first().cloned();
+        if let Some(directory) = options.directories.first() {
+            server.engine.config.fix("dir", directory);
         }
         server.begin_load(options.clone());
         Ok(server)
@@ -294,6 +303,7 @@ impl Server {
                 }
             }
             self.work();
+            self.saving = self.engine.save_slice();
             if self.next_tick <= Instant::now() {
                 self.tick();
             }
@@ -310,7 +320,11 @@ impl Server {
         if !self.busy.is_empty() || self.engine.has_touched() {
             return Duration::ZERO;
         }
-        let tick = self.next_tick.saturating_duration_since(Instant::now());
+        let tick = match self.saving {
+            Saving::Walking => return Duration::ZERO,
+            Saving::Waiting => SAVE_LOOK,
+            Saving::No => self.next_tick.saturating_duration_since(Instant::now()),
+        };
         match self.engine.next_deadline_ms() {
             Some(at) => tick.min(Duration::from_millis(at.saturating_sub(wall_ms()).max(1))),
             None => tick,

@@ -2,7 +2,7 @@
 
 use crate::entry::allocated;
 use crate::fault::Fault;
-use values::{AddOptions, Element, End, Hash, List, Set, SortedSet, Thresholds};
+use values::{AddOptions, Element, End, Hash, List, Set, SortedSet, Stream, Thresholds};
 
 /// A value of an entry.
 #[derive(Clone, Debug)]
@@ -17,6 +17,8 @@ pub enum Value {
     Set(Box<Set>),
     /// A sorted set.
     SortedSet(Box<SortedSet>),
+    /// A stream.
+    Stream(Box<Stream>),
 }
 
 /// A collection that an entry may have.
@@ -57,6 +59,7 @@ collection!(List, List);
 collection!(Hash, Hash);
 collection!(Set, Set);
 collection!(SortedSet, SortedSet);
+collection!(Stream, Stream);
 
 /// Kinds of values in records.
 mod kind {
@@ -65,6 +68,7 @@ mod kind {
     pub(super) const SET: u8 = 2;
     pub(super) const HASH: u8 = 3;
     pub(super) const SORTED_SET: u8 = 4;
+    pub(super) const STREAM: u8 = 5;
 }
 
 impl Value {
@@ -76,6 +80,7 @@ impl Value {
             Value::Hash(_) => "hash",
             Value::Set(_) => "set",
             Value::SortedSet(_) => "zset",
+            Value::Stream(_) => "stream",
         }
     }
 
@@ -87,6 +92,7 @@ impl Value {
             Value::Hash(hash) => hash.encoding(),
             Value::Set(set) => set.encoding(),
             Value::SortedSet(set) => set.encoding(),
+            Value::Stream(_) => "stream",
         }
     }
 
@@ -98,12 +104,13 @@ impl Value {
             Value::Hash(hash) => hash.len(),
             Value::Set(set) => set.len(),
             Value::SortedSet(set) => set.len(),
+            Value::Stream(stream) => stream.len(),
         }
     }
 
-    /// Whether the entry has to go: a collection without elements. A string may be empty.
+    /// Whether the entry has to go: a collection without elements. Strings and streams may be empty.
     pub fn is_empty(&self) -> bool {
-        !matches!(self, Value::Text(_)) && self.len() == 0
+        !matches!(self, Value::Text(_) | Value::Stream(_)) && self.len() == 0
     }
 
     /// Bytes of memory, about.
@@ -114,37 +121,39 @@ impl Value {
             Value::Hash(hash) => allocated(size_of::<Hash>()) + hash.heap_bytes(),
             Value::Set(set) => allocated(size_of::<Set>()) + set.heap_bytes(),
             Value::SortedSet(set) => allocated(size_of::<SortedSet>()) + set.heap_bytes(),
+            Value::Stream(stream) => allocated(size_of::<Stream>()) + stream.heap_bytes(),
         }
     }
 
-    /// Whether it is counted anew at every change: that of a long list visits its nodes.
+    /// Whether it is counted anew now: that of a long list or stream visits its nodes.
     pub(crate) fn counts_fast(&self) -> bool {
-        !matches!(self, Value::List(list) if list.len() > 4096)
+        match self {
+            Value::List(list) => list.len() <= 4096,
+            Value::Stream(stream) => stream.node_count() <= 64 || stream.len() % 1024 == 0,
+            _ => true,
+        }
     }
 
     /// As DUMP answers it.
     pub fn dump(self) -> Vec<u8> {
-        values::rdb::dump(&match self {
+        values::rdb::dump(&self.into_plain())
+    }
+
+    /// As RDB files are written from.
+    pub(crate) fn into_plain(self) -> values::Value {
+        match self {
             Value::Text(text) => values::StringValue::new(&text).into(),
             Value::List(list) => values::Value::List(list),
             Value::Hash(hash) => values::Value::Hash(hash),
             Value::Set(set) => values::Value::Set(set),
             Value::SortedSet(set) => values::Value::SortedSet(set),
-        })
+            Value::Stream(stream) => values::Value::Stream(stream),
+        }
     }
 
     /// As RESTORE reads it.
     pub(crate) fn restore(payload: &[u8], thresholds: &Thresholds) -> Result<Value, Fault> {
-        Ok(match values::rdb::restore(payload, thresholds)? {
-            values::Value::String(text) => Value::Text(text.to_vec()),
-            values::Value::List(list) => Value::List(list),
-            values::Value::Hash(hash) => Value::Hash(hash),
-            values::Value::Set(set) => Value::Set(set),
-            values::Value::SortedSet(set) => Value::SortedSet(set),
-            values::Value::Stream(_) => {
-                return Err(Fault::of("ERR Bad data format: streams are not supported"));
-            }
-        })
+        Ok(values::rdb::restore(payload, thresholds)?.into())
     }
 
     /// Writes it as records have it.
@@ -179,6 +188,10 @@ impl Value {
                     push_element(into, member);
                     into.extend_from_slice(&score.to_le_bytes());
                 }
+            }
+            Value::Stream(stream) => {
+                into.push(kind::STREAM);
+                into.extend_from_slice(&values::rdb::dump_stream(stream));
             }
         }
     }
@@ -222,9 +235,26 @@ impl Value {
                 }
                 set.wrap()
             }
+            kind::STREAM => match values::rdb::restore(rest, thresholds).ok()? {
+                values::Value::Stream(stream) => return Some(Value::Stream(stream)),
+                _ => return None,
+            },
             _ => return None,
         };
         (rest.is_empty() && !value.is_empty()).then_some(value)
+    }
+}
+
+impl From<values::Value> for Value {
+    fn from(value: values::Value) -> Value {
+        match value {
+            values::Value::String(text) => Value::Text(text.to_vec()),
+            values::Value::List(list) => Value::List(list),
+            values::Value::Hash(hash) => Value::Hash(hash),
+            values::Value::Set(set) => Value::Set(set),
+            values::Value::SortedSet(set) => Value::SortedSet(set),
+            values::Value::Stream(stream) => Value::Stream(stream),
+        }
     }
 }
 
@@ -286,7 +316,13 @@ mod tests {
                 hash.set(word, word, &limits);
                 sorted.add(score, word, AddOptions::default(), &limits).unwrap();
             }
-            for value in [list.wrap(), set.wrap(), hash.wrap(), sorted.wrap()] {
+            let mut stream = Stream::default();
+            for word in &words {
+                stream.add(values::stream::NewId::Auto, 7, &[(word, word)], &limits).unwrap();
+            }
+            stream.create_group(b"g", values::StreamId::MIN, None);
+            stream.deliver(b"g", b"c", 3, false, 9).unwrap();
+            for value in [list.wrap(), set.wrap(), hash.wrap(), sorted.wrap(), stream.wrap()] {
                 let mut bytes = Vec::new();
                 value.encode(&mut bytes);
                 let back = Value::decode(&bytes, &limits).unwrap();

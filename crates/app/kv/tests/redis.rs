@@ -67,14 +67,15 @@ impl Redis {
         }
         self.stream.write_all(&request).unwrap();
         let mut reply = Vec::new();
-        self.receive(&mut reply);
+        let asked = words.join(&b' ');
+        self.receive(&mut reply, &asked.escape_ascii().to_string());
         reply
     }
 
-    fn receive(&mut self, reply: &mut Vec<u8>) {
+    fn receive(&mut self, reply: &mut Vec<u8>, asked: &str) {
         let mut line = Vec::new();
         let read = self.reader.read_until(b'\n', &mut line);
-        assert!(read.is_ok(), "no reply in time");
+        assert!(read.is_ok(), "no reply in time to {asked}");
         reply.extend(&line);
         let number = std::str::from_utf8(&line[1..])
             .unwrap_or_default()
@@ -86,8 +87,10 @@ impl Redis {
                 self.reader.read_exact(&mut bytes).unwrap();
                 reply.extend(bytes);
             }
-            (b'*' | b'~' | b'>', Ok(count @ 0..)) => (0..count).for_each(|_| self.receive(reply)),
-            (b'%', Ok(count @ 0..)) => (0..count * 2).for_each(|_| self.receive(reply)),
+            (b'*' | b'~' | b'>', Ok(count @ 0..)) => {
+                (0..count).for_each(|_| self.receive(reply, asked))
+            }
+            (b'%', Ok(count @ 0..)) => (0..count * 2).for_each(|_| self.receive(reply, asked)),
             _ => {}
         }
     }

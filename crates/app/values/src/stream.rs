@@ -93,6 +93,17 @@ impl Stream {
         self.nodes.len()
     }
 
+    /// Nodes of the radix tree that Redis would have for these keys (XINFO STREAM: radix-tree-nodes): a
+    /// leaf for each key, a node where keys part, and one for what keys share in between.
+    #[must_use]
+    pub fn radix_nodes(&self) -> usize {
+        let keys: Vec<[u8; 16]> = self.nodes.keys().map(|id| id.to_bytes()).collect();
+        match keys.as_slice() {
+            [] => 1,
+            keys => radix_nodes(keys, 0),
+        }
+    }
+
     /// Sets what XSETID sets.
     ///
     /// # Errors
@@ -206,4 +217,21 @@ impl Stream {
     pub(crate) fn push_group(&mut self, name: Vec<u8>, group: Group) -> Option<()> {
         self.groups.insert(name, group).is_none().then_some(())
     }
+}
+
+/// Nodes of a radix tree of keys in ascending order, which share their first `depth` bytes.
+fn radix_nodes(keys: &[[u8; 16]], depth: usize) -> usize {
+    let (Some(first), Some(last)) = (keys.first(), keys.last()) else {
+        return 0;
+    };
+    let shared = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+    let above = usize::from(shared > depth) + 1;
+    if shared == first.len() {
+        return above;
+    }
+    let groups = keys.chunk_by(|a, b| a.get(shared) == b.get(shared));
+    above
+        + groups
+            .map(|group| radix_nodes(group, shared + 1))
+            .sum::<usize>()
 }

@@ -132,9 +132,16 @@ impl Engine {
         let status = journal.log.status();
         lines.line("aof_enabled", 1);
         lines.line("aof_rewrite_in_progress", 0);
-        lines.line("rdb_bgsave_in_progress", 0);
+        let saves = self.saves;
+        let changes = self.stats.changes.saturating_sub(saves.changes);
+        lines.line("rdb_changes_since_last_save", changes);
+        lines.line("rdb_bgsave_in_progress", u8::from(self.is_saving()));
         lines.line("rdb_last_save_time", self.stats.last_save_s);
-        lines.line("rdb_last_bgsave_status", "ok");
+        let ended = if saves.last_failed { "err" } else { "ok" };
+        lines.line("rdb_last_bgsave_status", ended);
+        let last = saves.last_s.map_or(-1, |seconds| seconds as i64);
+        lines.line("rdb_last_bgsave_time_sec", last);
+        lines.line("rdb_saves", saves.count);
         let refuses = status.refuses.as_deref();
         lines.line(
             "aof_last_write_status",

@@ -50,6 +50,17 @@ pub(super) fn movable_keys(name: &str, arguments: &[&[u8]]) -> Option<Vec<usize>
             keys.extend(store.map(|at| at + 1).filter(|at| *at < arguments.len()));
             keys
         }
+        "georadius" | "georadiusbymember" => {
+            let mut keys = vec![1];
+            let options = if name == "georadius" { 6 } else { 5 };
+            let stores = |word: &&[u8]| {
+                word.eq_ignore_ascii_case(b"STORE") || word.eq_ignore_ascii_case(b"STOREDIST")
+            };
+            let behind = arguments.get(options..).unwrap_or_default();
+            let store = behind.iter().rposition(stores).map(|at| options + at + 1);
+            keys.extend(store.filter(|at| *at < arguments.len()));
+            keys
+        }
         "xread" | "xreadgroup" => {
             let at = arguments
                 .iter()

@@ -85,21 +85,24 @@ fn bgsave(call: &mut Call<'_>) -> Answer {
     if call.len() > 2 || (call.len() == 2 && !call.is(1, "SCHEDULE")) {
         return Err(SYNTAX);
     }
-    call.engine.orders.push(Order::Compact);
-    call.engine.stats.last_save_s = call.engine.now_ms / 1000;
+    begin_save(call)?;
     call.reply().simple("Background saving started");
     Ok(())
 }
 
-/// Every change is in the log already: the answer waits until it is durable.
-fn save(call: &mut Call<'_>) -> Answer {
-    if let Some(log) = call.engine.log() {
-        for receipt in log.receipts() {
-            log.durable(receipt)
-                .map_err(|error| Fault::text(format!("ERR {error}")))?;
-        }
+fn begin_save(call: &mut Call<'_>) -> Answer {
+    if call.engine.is_saving() {
+        return Err(Fault::of("ERR Background save already in progress"));
     }
-    call.engine.stats.last_save_s = call.engine.now_ms / 1000;
+    let begun = call.engine.begin_save();
+    begun.map_err(|error| Fault::text(format!("ERR the RDB file cannot be written: {error}")))
+}
+
+/// Writes the file at once; all commands wait.
+fn save(call: &mut Call<'_>) -> Answer {
+    begin_save(call)?;
+    let saved = call.engine.finish_save();
+    saved.map_err(|error| Fault::text(format!("ERR the RDB file cannot be written: {error}")))?;
     call.ok()
 }
 
@@ -115,6 +118,17 @@ fn shutdown(call: &mut Call<'_>) -> Answer {
             b"ABORT" => return Err(Fault::of("ERR No shutdown in progress.")),
             _ => return Err(SYNTAX),
         }
+    }
+    if call
+        .rest(1)
+        .iter()
+        .any(|word| word.eq_ignore_ascii_case(b"SAVE"))
+    {
+        let failed = |_| Fault::of("ERR Errors trying to SHUTDOWN. Check logs.");
+        if !call.engine.is_saving() {
+            call.engine.begin_save().map_err(failed)?;
+        }
+        call.engine.finish_save().map_err(failed)?;
     }
     call.engine.orders.push(Order::Shutdown);
     call.session.closing = true;

@@ -100,7 +100,7 @@ pub(super) fn push_score(reply: &mut Reply, score: f64) {
     reply.double(format_double(score).as_bytes());
 }
 
-fn zadd(call: &mut Call<'_>) -> Answer {
+pub(super) fn zadd(call: &mut Call<'_>) -> Answer {
     let (database, key) = (call.db(), call.arg(1));
     let mut how = AddOptions::default();
     let mut count_changed = false;

@@ -112,6 +112,7 @@ impl Engine {
         }
         let access = self.config.eviction.fresh(self.now_ms);
         let shard = ShardId::of(key);
+        self.keep(database, key);
         if expires_ms.is_none()
             && let Some(entry) = self.keyspace.shard_mut(shard).get_mut(database, key)
             && entry.overwrite(text)
@@ -126,6 +127,7 @@ impl Engine {
     fn insert(&mut self, database: u8, entry: Entry) {
         let key: Box<[u8]> = entry.key().into();
         let shard = ShardId::of(&key);
+        self.keep(database, &key);
         let old = self.keyspace.shard_mut(shard).insert(database, entry);
         if let Some(mut old) = old {
             self.bury_changes(shard, &mut old);
@@ -160,6 +162,7 @@ impl Engine {
     /// As [`Engine::remove`], whether or not its time is over.
     pub(crate) fn take(&mut self, database: u8, key: &[u8]) -> Option<Entry> {
         let shard = ShardId::of(key);
+        self.keep(database, key);
         let mut entry = self.keyspace.shard_mut(shard).remove(database, key)?;
         self.bury(shard, &mut entry);
         self.signal(database, key);
@@ -185,6 +188,7 @@ impl Engine {
         work: impl FnOnce(&mut Value) -> T,
     ) -> Option<T> {
         let shard = ShardId::of(key);
+        self.keep(database, key);
         let entry = self.keyspace.shard_mut(shard).get_mut(database, key)?;
         let (before, result, after, empty);
         match entry {
@@ -229,6 +233,7 @@ impl Engine {
     /// Sets when an entry goes.
     pub(crate) fn set_expiry(&mut self, database: u8, key: &[u8], expires_ms: Option<u64>) {
         let shard = ShardId::of(key);
+        self.keep(database, key);
         let Some(entry) = self.keyspace.shard_mut(shard).get_mut(database, key) else {
             return;
         };

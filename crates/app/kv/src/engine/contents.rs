@@ -53,7 +53,37 @@ fn canonical(value: &crate::value::Value) -> String {
             .iter()
             .map(|(member, score)| format!("{}={score}", shown(member)))
             .collect(),
+        Value::Stream(stream) => return canonical_stream(stream),
     };
     parts.sort();
     format!("{} {}", value.type_name(), parts.join(","))
+}
+
+/// All of a stream but when consumers were seen, which alone is not logged.
+fn canonical_stream(stream: &values::Stream) -> String {
+    let (min, max) = (values::StreamId::MIN, values::StreamId::MAX);
+    let mut text = format!(
+        "stream {} {} {}",
+        stream.last_id(),
+        stream.max_deleted_id(),
+        stream.entries_added()
+    );
+    for entry in stream.iter(min, max) {
+        let _ = write!(text, " {}", entry.id);
+        for (field, value) in entry.fields {
+            let (field, value) = (field.to_vec(), value.to_vec());
+            let _ = write!(text, ",{}={}", field.escape_ascii(), value.escape_ascii());
+        }
+    }
+    for (name, group) in stream.groups() {
+        let (last, read) = (group.last_id(), group.entries_read());
+        let _ = write!(text, " group {} {last} {read:?}", name.escape_ascii());
+        for consumer in group.consumers() {
+            let _ = write!(text, " {}", consumer.name().escape_ascii());
+        }
+        for pending in group.pending(min, max) {
+            let _ = write!(text, " {pending:?}");
+        }
+    }
+    text
 }

@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::entry::Entry;
 use crate::journal::{Journal, Policy};
 use crate::keyspace::{Keyspace, Shard};
+use crate::marker::{self, MARKER_NAME, Marker};
 use crate::record::{self, Kind, RecordError};
 use crate::session::{ClientId, Session, Token};
 use crate::slot::ShardId;
@@ -31,6 +32,36 @@ pub enum LoadError {
         stream: u32,
         /// What.
         why: RecordError,
+    },
+    /// There was a database, and its log is gone.
+    #[error(
+        "{file} says that there was a database here, and its log is missing; put its files back, or \
+         remove this file to begin an empty one"
+    )]
+    Lost {
+        /// What is left.
+        file: String,
+    },
+    /// An import did not come to its end.
+    #[error(
+        "{file} says that an import was cut short, so a part of the data is missing; remove all kv.* \
+         files of the directory and import again"
+    )]
+    Importing {
+        /// What says so.
+        file: String,
+    },
+    /// The marker is none of this version.
+    #[error("{file} is damaged, or of a newer version; nothing was changed")]
+    Marker {
+        /// Which file.
+        file: String,
+    },
+    /// What should be new is not.
+    #[error("{file} is there already: an import makes a new database; name an empty directory")]
+    Used {
+        /// What is there.
+        file: String,
     },
 }
 
@@ -87,6 +118,82 @@ pub fn load(
     config: &Config,
     seen: &AtomicU64,
 ) -> Result<Loaded, LoadError> {
+    let marked = match directories()?.first() {
+        Some(first) => Marker::read(first)?,
+        None => None,
+    };
+    let file = |name| {
+        let directories = directories()?;
+        let first = directories.first().map(|first| marker::shown(first, name));
+        Ok::<_, LoadError>(first.unwrap_or_default())
+    };
+    if marked == Some(Marker::Importing) {
+        let file = file(MARKER_NAME)?;
+        return Err(LoadError::Importing { file });
+    }
+    let opened = read(
+        &directories,
+        options,
+        policy,
+        config,
+        seen,
+        marked.is_none(),
+    );
+    match opened {
+        Err(LoadError::Log(VlogError::Missing { .. })) if marked.is_some() => {
+            let file = file(MARKER_NAME)?;
+            Err(LoadError::Lost { file })
+        }
+        Ok(loaded) if marked.is_none() => {
+            if let Some(first) = directories()?.first() {
+                Marker::Whole.write(first)?;
+            }
+            Ok(loaded)
+        }
+        opened => opened,
+    }
+}
+
+/// Makes a database for an import, in directories that have nothing of one.
+pub(crate) fn load_new(
+    directories: &impl Fn() -> vlog::Result<Vec<Directory>>,
+    options: Options,
+    policy: Policy,
+    config: &Config,
+) -> Result<Loaded, LoadError> {
+    let prefix = format!("{LOG_NAME}.");
+    for directory in directories()? {
+        let names = directory.dir.list().map_err(|errno| VlogError::Io {
+            doing: "listing",
+            file: directory.path.clone(),
+            errno,
+        })?;
+        if let Some(name) = names.iter().find(|name| name.starts_with(&prefix)) {
+            let file = marker::shown(&directory, name);
+            return Err(LoadError::Used { file });
+        }
+    }
+    if let Some(first) = directories()?.first() {
+        Marker::Importing.write(first)?;
+    }
+    read(
+        directories,
+        options,
+        policy,
+        config,
+        &AtomicU64::new(0),
+        true,
+    )
+}
+
+fn read(
+    directories: &impl Fn() -> vlog::Result<Vec<Directory>>,
+    options: Options,
+    policy: Policy,
+    config: &Config,
+    seen: &AtomicU64,
+    may_make: bool,
+) -> Result<Loaded, LoadError> {
     let shards = Keyspace::default().into_shards();
     let parts: Vec<Mutex<Part>> = shards
         .into_iter()
@@ -106,7 +213,7 @@ pub fn load(
         seen.fetch_add(1, Ordering::Relaxed);
     };
     let log = match Vlog::open(LOG_NAME, directories()?, options.clone(), &sink) {
-        Err(VlogError::Missing { .. }) => {
+        Err(VlogError::Missing { .. }) if may_make => {
             let id = match Vlog::unfinished(LOG_NAME, directories()?)? {
                 Some(id) => id,
                 None => VlogId::from_kernel()?,
@@ -199,7 +306,8 @@ fn replay(
 
 impl Engine {
     fn remake(&mut self, session: &mut Session, change: &Pending) -> Result<(), RecordError> {
-        let arguments = record::decode_arguments(&change.body)?;
+        let (at_ms, arguments) = record::decode_change(&change.body)?;
+        self.set_time(at_ms, 0);
         let shard = ShardId::of(&change.key);
         if self
             .keyspace

@@ -44,6 +44,17 @@ impl<T> Outcome for Changed<T> {
     }
 }
 
+/// The outcome of an edit whose change the caller says to the log itself, with
+/// [`Engine::touch_with`]: what it is follows from the outcome.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told<T>(pub(crate) T);
+
+impl<T> Outcome for Told<T> {
+    fn changed(&self) -> bool {
+        false
+    }
+}
+
 /// How many elements an edit changed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Count(pub(crate) usize);
@@ -51,6 +62,15 @@ pub(crate) struct Count(pub(crate) usize);
 impl Outcome for Count {
     fn changed(&self) -> bool {
         self.0 > 0
+    }
+}
+
+/// The outcome of an edit of a collection, where there is one: what the edit says of itself counts.
+struct Inside<T>(Option<T>);
+
+impl<T: Outcome> Outcome for Inside<T> {
+    fn changed(&self) -> bool {
+        self.0.as_ref().is_some_and(Outcome::changed)
     }
 }
 
@@ -93,9 +113,9 @@ impl Engine {
             return Ok(None);
         }
         let result = self.update(database, key, change, |value: &mut Value| {
-            C::of_mut(value).map(work)
+            Inside(C::of_mut(value).map(work))
         });
-        Ok(result.flatten())
+        Ok(result.and_then(|inside| inside.0))
     }
 
     /// Changes a collection, of a new entry where there is none.
@@ -108,9 +128,9 @@ impl Engine {
     ) -> Result<T, Fault> {
         if self.has::<C>(database, key)? {
             let result = self.update(database, key, change, |value: &mut Value| {
-                C::of_mut(value).map(work)
+                Inside(C::of_mut(value).map(work))
             });
-            return result.flatten().ok_or(WRONG_TYPE);
+            return result.and_then(|inside| inside.0).ok_or(WRONG_TYPE);
         }
         let mut collection = C::default();
         let result = work(&mut collection);

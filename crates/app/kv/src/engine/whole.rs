@@ -9,6 +9,7 @@ use crate::slot::{SHARDS, ShardId};
 impl Engine {
     /// Removes all entries of a database, or of all.
     pub(crate) fn clear(&mut self, only: Option<u8>) {
+        self.keep_all();
         for shard in (0..SHARDS).map(|shard| ShardId(shard as u8)) {
             for database in 0..DATABASES as u8 {
                 if only.is_some_and(|only| only != database) {
@@ -31,6 +32,7 @@ impl Engine {
 
     /// Gives the entries of two databases to each other.
     pub(crate) fn swap_databases(&mut self, one: u8, other: u8) {
+        self.keep_all();
         for shard in (0..SHARDS).map(|shard| ShardId(shard as u8)) {
             let tables = self.keyspace.shard_mut(shard);
             tables.swap(one, other);

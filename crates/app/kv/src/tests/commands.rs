@@ -201,3 +201,78 @@ fn memory_is_bounded_by_what_is_missed_least() {
     }
     assert!(engine.stats.evicted > 500, "{}", engine.stats.evicted);
 }
+
+#[test]
+fn who_waits_for_a_stream_is_told_of_what_comes() {
+    let (mut engine, reader) = engine();
+    let other = engine.connect(Default::default()).unwrap();
+    let giver = engine.connect(Default::default()).unwrap();
+    let reply = |engine: &mut Engine, client| {
+        let bytes = engine.session_mut(client).unwrap().reply.take();
+        String::from_utf8(bytes).unwrap().replace("\r\n", " ")
+    };
+    ask(&mut engine, giver, "XADD s 1 a b");
+    ask(&mut engine, giver, "XGROUP CREATE s g $");
+    assert_eq!(
+        ask(&mut engine, reader, "XREAD BLOCK 0 STREAMS none s $ $"),
+        ""
+    );
+    let group = "XREADGROUP GROUP g c BLOCK 0 STREAMS s >";
+    assert_eq!(ask(&mut engine, other, group), "");
+    // A value of another type is none of what they wait for.
+    ask(&mut engine, giver, "SET none x");
+    assert_eq!(ask(&mut engine, giver, "XADD s 2 a b"), "$3 2-0");
+    let expected = "*1 *2 $1 s *1 *2 $3 2-0 *2 $1 a $1 b ";
+    assert_eq!(reply(&mut engine, reader), expected);
+    assert_eq!(reply(&mut engine, other), expected);
+    assert_eq!(
+        ask(&mut engine, giver, "XPENDING s g"),
+        "*4 :1 $3 2-0 $3 2-0 *1 *2 $1 c $1 1"
+    );
+    for (change, expected) in [
+        ("DEL s", "-UNBLOCKED the stream key no longer exists "),
+        (
+            "XGROUP DESTROY s g",
+            "-NOGROUP the consumer group this client was blocked on no longer exists ",
+        ),
+        ("SET s x", "-UNBLOCKED the stream key no longer exists "),
+        ("FLUSHALL", "-UNBLOCKED the stream key no longer exists "),
+        ("RENAME s t", "-UNBLOCKED the stream key no longer exists "),
+    ] {
+        ask(&mut engine, giver, "DEL s");
+        ask(&mut engine, giver, "XGROUP CREATE s g $ MKSTREAM");
+        assert_eq!(ask(&mut engine, other, group), "", "{change}");
+        ask(&mut engine, giver, change);
+        assert_eq!(reply(&mut engine, other), expected, "{change}");
+    }
+    assert_eq!(ask(&mut engine, reader, "XREAD BLOCK 5 STREAMS t $"), "");
+    let deadline = engine.next_deadline_ms().unwrap();
+    engine.set_time(deadline, 0);
+    engine.end_waits();
+    assert_eq!(reply(&mut engine, reader), "*-1 ");
+}
+
+#[test]
+fn two_of_a_group_that_wait_get_one_entry_each() {
+    let (mut engine, one) = engine();
+    let two = engine.connect(Default::default()).unwrap();
+    let giver = engine.connect(Default::default()).unwrap();
+    ask(&mut engine, giver, "XGROUP CREATE s g $ MKSTREAM");
+    for (client, name) in [(one, "one"), (two, "two")] {
+        let line = format!("XREADGROUP GROUP g {name} COUNT 1 BLOCK 0 STREAMS s >");
+        assert_eq!(ask(&mut engine, client, &line), "");
+    }
+    for line in [
+        "MULTI",
+        "XADD s 1 a b",
+        "XADD s 2 a b",
+        "XADD s 3 a b",
+        "EXEC",
+    ] {
+        ask(&mut engine, giver, line);
+    }
+    assert_eq!(
+        ask(&mut engine, giver, "XPENDING s g"),
+        "*4 :2 $3 1-0 $3 2-0 *2 *2 $3 one $1 1 *2 $3 two $1 1"
+    );
+}

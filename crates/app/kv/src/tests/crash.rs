@@ -22,7 +22,7 @@ fn command(rng: &mut Rng) -> String {
     let other = format!("key{}", rng.below(6));
     let (field, number) = (rng.below(40), rng.below(1000));
     let long = "x".repeat(rng.index(300));
-    match rng.below(30) {
+    match rng.below(40) {
         0..3 => format!("SET {key} {number}{long}"),
         3 => format!("INCR {key}"),
         4 => format!("APPEND {key} {}", "y".repeat(1500)),
@@ -43,6 +43,25 @@ fn command(rng: &mut Rng) -> String {
         25 => format!("ZPOPMIN z{key}"),
         26 => format!("ZINCRBY z{key} {number} m{field}"),
         27 => format!("SETRANGE {key} {number} z"),
+        30..33 => format!("XADD x{key} * f{field} {number}{long}"),
+        33 => match rng.below(3) {
+            0 => format!("XADD x{key} MAXLEN ~ 3 * f{field} {number}"),
+            1 => format!("XTRIM x{key} MINID {}-0", 1_700_000_000_000u64 + number),
+            _ => format!("XDEL x{key} 1700000000000-{}", rng.below(9)),
+        },
+        34 => format!("XGROUP CREATE x{key} g 0 MKSTREAM"),
+        35 => format!(
+            "XREADGROUP GROUP g c{} COUNT 2 STREAMS x{key} >",
+            number % 3
+        ),
+        36 => format!("XREADGROUP GROUP g c1 STREAMS x{key} 0"),
+        37 => format!("XACK x{key} g 1700000000000-{}", rng.below(9)),
+        38 => match rng.below(3) {
+            0 => format!("XAUTOCLAIM x{key} g c{} 0 0", number % 3),
+            1 => format!("XCLAIM x{key} g c0 0 1700000000000-1 FORCE LASTID 5"),
+            _ => format!("XSETID x{key} 1800000000000-{number}"),
+        },
+        39 => format!("XGROUP DELCONSUMER x{key} g c{}", number % 3),
         28 => format!("ZUNIONSTORE z{key} 2 z{key} z{other}"),
         _ => match rng.below(6) {
             0 => "FLUSHDB".to_owned(),

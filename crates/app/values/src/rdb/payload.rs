@@ -1,8 +1,10 @@
 //! What DUMP answers and RESTORE takes: an object with its kind in front, a version and a checksum
 //! behind.
 
-use super::{VERSION, crc, input::Input, object, output::Output};
-use crate::{Thresholds, Value, ValueError};
+use std::io;
+
+use super::{VERSION, crc, input::Input, kind, object, output::Output, streams};
+use crate::{Stream, Thresholds, Value, ValueError};
 
 /// Bytes of version and checksum.
 const FOOTER: usize = 10;
@@ -10,10 +12,22 @@ const FOOTER: usize = 10;
 /// The payload of a value.
 #[must_use]
 pub fn dump(value: &Value) -> Vec<u8> {
+    pack(object::kind_of(value), |output| {
+        object::write(value, output)
+    })
+}
+
+/// The payload of a stream.
+#[must_use]
+pub fn dump_stream(stream: &Stream) -> Vec<u8> {
+    pack(kind::STREAM_2, |output| streams::write(stream, output))
+}
+
+fn pack(kind: u8, write: impl FnOnce(&mut Output<Vec<u8>>) -> io::Result<()>) -> Vec<u8> {
     let mut output = Output::new(Vec::new());
     let written = output
-        .bytes(&[object::kind_of(value)])
-        .and_then(|()| object::write(value, &mut output))
+        .bytes(&[kind])
+        .and_then(|()| write(&mut output))
         .and_then(|()| output.bytes(&VERSION.to_le_bytes()))
         .and_then(|()| output.finish());
     written.expect("writing to memory does not fail")

@@ -265,9 +265,10 @@ impl PartialEq for Group {
 }
 
 impl Stream {
-    /// How many entries a group has yet to read, where that is known (XINFO GROUPS: lag).
+    /// How many entries a group has yet to read, where that is known (XINFO GROUPS: lag). Below 0 where
+    /// a command said that it has read more than there were, as in Redis.
     #[must_use]
-    pub fn lag(&self, group: &Group) -> Option<u64> {
+    pub fn lag(&self, group: &Group) -> Option<i64> {
         if self.entries_added == 0 {
             return Some(0);
         }
@@ -275,7 +276,11 @@ impl Stream {
             Some(read) if !self.has_deleted_from(group.last_id) => read,
             _ => self.position(group.last_id)?,
         };
-        Some(self.entries_added.saturating_sub(read))
+        Some(
+            self.entries_added
+                .cast_signed()
+                .saturating_sub_unsigned(read),
+        )
     }
 
     /// Whether an entry between `start` and the end may have been deleted by XDEL.

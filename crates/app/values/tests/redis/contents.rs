@@ -57,11 +57,7 @@ pub(crate) fn of_value(value: &Value) -> Vec<Reply> {
                         .entries_read()
                         .map_or(Reply::Nothing, |read| Reply::Integer(read.cast_signed())),
                 );
-                lines.push(
-                    stream
-                        .lag(group)
-                        .map_or(Reply::Nothing, |lag| Reply::Integer(lag.cast_signed())),
-                );
+                lines.push(stream.lag(group).map_or(Reply::Nothing, Reply::Integer));
                 for pending in group.pending(StreamId::MIN, StreamId::MAX) {
                     lines.push(Reply::List(vec![
                         Reply::Bytes(pending.id.to_string().into_bytes()),

@@ -57,6 +57,16 @@ impl<W: Write> Writer<W> {
         self.output.length(expires)
     }
 
+    /// Says which database the keys that follow are of, and nothing of how many they are. It may be said
+    /// any number of times.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn select(&mut self, number: u64) -> io::Result<()> {
+        self.output.bytes(&[code::DATABASE])?;
+        self.output.length(number)
+    }
+
     /// Writes a key. A collection without elements is no value of a key.
     ///
     /// # Errors

@@ -53,7 +53,7 @@ pub struct Swept {
 
 impl Stream {
     /// Gives a consumer these entries (XCLAIM). None if there is no such group. The consumer is made
-    /// if there is none of that name.
+    /// if there is none of that name and it gets something.
     pub fn claim(
         &mut self,
         group: &[u8],
@@ -67,7 +67,6 @@ impl Stream {
         if let Some(last) = options.last_id {
             group.last_id = group.last_id.max(last);
         }
-        let number = group.number(consumer, now_ms);
         let mut result = Claimed::default();
         for &id in ids {
             let pending = group.pending.get(&id).copied();
@@ -83,13 +82,13 @@ impl Stream {
                 }
                 Some(entry) => entry,
                 None if options.force => PendingEntry {
-                    consumer: number,
+                    consumer: 0,
                     delivered_ms: now_ms,
                     deliveries: 1,
                 },
                 None => continue,
             };
-            entry.consumer = number;
+            entry.consumer = group.number(consumer, now_ms);
             entry.delivered_ms = options.delivered_ms.unwrap_or(now_ms);
             entry.deliveries = match options.deliveries {
                 Some(deliveries) => deliveries,
@@ -118,7 +117,6 @@ impl Stream {
         } = options;
         let nodes = &self.nodes;
         let group = self.groups.get_mut(group)?;
-        let number = group.number(consumer, now_ms);
         let (mut attempts, mut left) = (count.saturating_mul(10), count);
         let mut swept = Swept::default();
         let mut next = Some(start);
@@ -139,6 +137,7 @@ impl Stream {
                 continue;
             }
             let deliveries = entry.deliveries.saturating_add(u64::from(!just_id));
+            let number = group.number(consumer, now_ms);
             group.assign(
                 id,
                 PendingEntry {

@@ -6,7 +6,7 @@ use crate::stream::{Stream, StreamEntry, StreamId, read};
 impl Stream {
     /// Delivers up to `count` entries that the group has not read (XREADGROUP with `>`). With
     /// `no_ack` they are not noted as pending. None if there is no such group. The consumer is made
-    /// if there is none of that name.
+    /// if there is none of that name and it gets something.
     pub fn deliver(
         &mut self,
         group: &[u8],
@@ -26,10 +26,10 @@ impl Stream {
         };
         let reads = self.reads_after(group, &ids);
         let group = self.groups.get_mut(group)?;
-        let number = group.number(consumer, now_ms);
         let (Some(&first), Some(&last)) = (ids.first(), ids.last()) else {
             return Some(Vec::new());
         };
+        let number = group.number(consumer, now_ms);
         group.last_id = last;
         group.entries_read = reads;
         if !no_ack {
