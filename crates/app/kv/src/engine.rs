@@ -77,6 +77,8 @@ pub struct Engine {
     pub(crate) rng: env::Rng,
     /// What was asked to be done by who drives the engine.
     pub(crate) orders: Vec<Order>,
+    /// Whether the log is being compacted because a client asked for it.
+    pub compacts: bool,
     scratch: commit::Scratch,
     sweep: usize,
     /// Whether [`Engine::sweep`] looks for entries whose time is over.
@@ -121,6 +123,7 @@ impl Engine {
             now_us: 0,
             rng,
             orders: Vec::new(),
+            compacts: false,
             scratch: commit::Scratch::default(),
             sweep: 0,
             sweeps: true,

@@ -131,7 +131,7 @@ impl Engine {
         };
         let status = journal.log.status();
         lines.line("aof_enabled", 1);
-        lines.line("aof_rewrite_in_progress", 0);
+        lines.line("aof_rewrite_in_progress", u8::from(self.compacts));
         lines.line("rdb_bgsave_in_progress", 0);
         lines.line("rdb_last_save_time", self.stats.last_save_s);
         lines.line("rdb_last_bgsave_status", "ok");
