@@ -34,6 +34,9 @@ pub(super) struct Args {
     /// Only these cases (default: all)
     #[arg(long = "case", value_enum, value_name = "CASE")]
     cases: Vec<Case>,
+    /// Only these loads of the first two cases, such as a or updates-uniform (default: all)
+    #[arg(long = "load", value_name = "LOAD")]
+    loads: Vec<String>,
     /// The Redis to compare with
     #[arg(long, value_name = "PROGRAM", default_value = "redis-server")]
     redis: PathBuf,

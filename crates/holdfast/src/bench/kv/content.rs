@@ -67,6 +67,8 @@ impl Content {
 #[derive(Debug, Default)]
 pub(super) struct Versions {
     known: Vec<Known>,
+    /// Keys from 0 that are there for sure.
+    there: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -75,12 +77,19 @@ struct Known {
     /// No older one may be there: all were acknowledged before this one was asked for.
     least: u32,
     under_way: u32,
+    /// Whether any was acknowledged.
+    there: bool,
 }
 
 impl Versions {
     /// Keys that were written or are on their way.
     pub(super) fn count(&self) -> u64 {
         self.known.len() as u64
+    }
+
+    /// Keys from 0 of which each has a value that was acknowledged.
+    pub(super) fn there(&self) -> u64 {
+        self.there
     }
 
     /// The next version of a key, which is asked for now. A new key is the one behind the last.
@@ -103,6 +112,11 @@ impl Versions {
     pub(super) fn acknowledged(&mut self, key: u64) {
         if let Some(known) = self.known.get_mut(key as usize) {
             known.under_way = known.under_way.saturating_sub(1);
+            known.there = true;
+        }
+        let is_there = |known: &Known| known.there;
+        while self.known.get(self.there as usize).is_some_and(is_there) {
+            self.there += 1;
         }
     }
 
@@ -143,5 +157,11 @@ mod tests {
         versions.acknowledged(0);
         assert_eq!(versions.issue(0), 4);
         assert_eq!((versions.allowed(0), versions.count()), (4..5, 1));
+        versions.issue(1);
+        versions.issue(2);
+        versions.acknowledged(2);
+        assert_eq!(versions.there(), 1, "1 is under way");
+        versions.acknowledged(1);
+        assert_eq!(versions.there(), 3);
     }
 }

@@ -93,7 +93,9 @@ pub(super) fn run(
         Driven::fill(server, connections, keys, content, Shape::Text)
     })?;
     let loads: &[Load] = if sync == "always" { &ALWAYS } else { &EVERYSEC };
-    for load in loads {
+    let wanted =
+        |load: &&Load| args.loads.is_empty() || args.loads.iter().any(|name| name == load.name);
+    for load in loads.iter().filter(wanted) {
         if load.letter == Letter::E {
             sides.each(0, |_, side| {
                 let count = side.driver.versions.count();

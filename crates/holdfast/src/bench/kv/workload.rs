@@ -215,7 +215,7 @@ impl Workload for Ycsb {
         expect: &mut dyn FnMut(Expected),
     ) -> bool {
         let count = versions.count();
-        let key = self.keys.draw(&mut self.rng, count);
+        let key = self.keys.draw(&mut self.rng, versions.there());
         let percent = self.rng.below(100);
         let common = match self.which {
             Letter::A | Letter::F => percent < 50,
