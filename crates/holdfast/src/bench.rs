@@ -10,6 +10,7 @@ use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
 mod filemeta;
 mod fio;
 mod gluster;
+mod kv;
 mod latency;
 mod load;
 mod memory;
@@ -73,6 +74,12 @@ pub static BENCHES: &[Bench] = &[
         about: "The log of an in-memory database: appends, compaction, recovery, beside plain files",
         options: vlog::Args::augment_args,
         run: |matches| vlog::run(&vlog::Args::from_arg_matches(matches)?),
+    },
+    Bench {
+        name: kv::NAME,
+        about: "The server of the Redis protocol: YCSB, checkpoints, restarts, memory, beside Redis",
+        options: kv::Args::augment_args,
+        run: |matches| kv::run(&kv::Args::from_arg_matches(matches)?),
     },
 ];
 

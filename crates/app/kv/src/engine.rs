@@ -85,6 +85,8 @@ pub struct Engine {
     /// A planted fault: a save does not keep what commands change.
     #[cfg(test)]
     pub(crate) forgets: bool,
+    /// Whether the log is being compacted because a client asked for it.
+    pub compacts: bool,
     scratch: commit::Scratch,
     sweep: usize,
     /// Whether [`Engine::sweep`] looks for entries whose time is over.
@@ -133,6 +135,7 @@ impl Engine {
             saves: save::Saves::default(),
             #[cfg(test)]
             forgets: false,
+            compacts: false,
             scratch: commit::Scratch::default(),
             sweep: 0,
             sweeps: true,

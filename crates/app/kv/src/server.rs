@@ -438,6 +438,7 @@ impl Server {
         {
             // One that panicked has said so.
             let _ = compactor.join();
+            self.engine.compacts = false;
         }
     }
 
@@ -449,6 +450,7 @@ impl Server {
             return;
         };
         let stop = self.stop.clone();
+        self.engine.compacts = true;
         self.compactor = Some(std::thread::spawn(move || {
             while !stop.load(Ordering::Acquire)
                 && matches!(log.compact(COMPACT_DEAD_PERCENT), Ok(Some(_)))

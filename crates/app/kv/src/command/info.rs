@@ -131,7 +131,7 @@ impl Engine {
         };
         let status = journal.log.status();
         lines.line("aof_enabled", 1);
-        lines.line("aof_rewrite_in_progress", 0);
+        lines.line("aof_rewrite_in_progress", u8::from(self.compacts));
         let saves = self.saves;
         let changes = self.stats.changes.saturating_sub(saves.changes);
         lines.line("rdb_changes_since_last_save", changes);
