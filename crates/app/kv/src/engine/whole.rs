@@ -38,15 +38,15 @@ impl Engine {
             tables.swap(one, other);
             for database in [one, other] {
                 for entry in tables.table_mut(database).iter_mut() {
-                    if !entry.has(Flags::WHOLE) {
-                        entry.set_flag(Flags::WHOLE, true);
-                        self.changes.dirty.push(Dirty {
-                            database,
-                            shard,
-                            key: entry.key().into(),
-                            change: None,
-                        });
-                    }
+                    // One that was changed before, in the same transaction, is noted under its old
+                    // database: all are noted anew, and each is logged once.
+                    entry.set_flag(Flags::WHOLE, true);
+                    self.changes.dirty.push(Dirty {
+                        database,
+                        shard,
+                        key: entry.key().into(),
+                        change: None,
+                    });
                 }
             }
         }

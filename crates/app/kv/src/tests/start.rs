@@ -52,3 +52,24 @@ fn times_are_kept_and_what_is_over_goes_after_the_start() {
     let (engine, _) = open(&world, Policy::No);
     assert_eq!(engine.contents(), "");
 }
+
+#[test]
+fn what_changed_and_then_moved_in_one_transaction_is_there_after_the_start() {
+    let world = World::new(3);
+    let (mut engine, client) = open(&world, Policy::No);
+    for line in [
+        "SET k before",
+        "MULTI",
+        "SET k after",
+        "SWAPDB 0 1",
+        "SET k other",
+        "EXEC",
+        "SET last 1",
+    ] {
+        send(&mut engine, client, line);
+    }
+    let before = engine.contents();
+    engine.close().unwrap();
+    let (engine, _) = open(&world, Policy::No);
+    assert_eq!(engine.contents(), before);
+}
