@@ -7,7 +7,7 @@ use ::volume::geometry::Geometry;
 use env::errno::Errno;
 use env::real::RealDir;
 use env::{Dir, Disk, Open};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, makedev, statx};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -65,12 +65,21 @@ fn make_file(path: &Path, bytes: u64) -> Outcome<()> {
     made.map_err(|errno| unusable(path, errno))
 }
 
-/// What two names have in common that mean the same file or device.
+/// What two names have in common that mean the same file or device. A file system that does not answer is
+/// not waited for where the kernel knows the file: somebody else's may be among those that are asked.
 fn identity(path: &Path) -> Option<(u64, u64)> {
-    let found = std::fs::metadata(path).ok()?;
-    Some(match found.file_type().is_block_device() {
-        true => (u64::MAX, found.rdev()),
-        false => (found.dev(), found.ino()),
+    let wanted = StatxFlags::TYPE | StatxFlags::INO;
+    let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, wanted).ok()?;
+    let kind = FileType::from_raw_mode(found.stx_mode.into());
+    Some(match kind.is_block_device() {
+        true => (
+            u64::MAX,
+            makedev(found.stx_rdev_major, found.stx_rdev_minor),
+        ),
+        false => (
+            makedev(found.stx_dev_major, found.stx_dev_minor),
+            found.stx_ino,
+        ),
     })
 }
 

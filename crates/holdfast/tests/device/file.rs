@@ -83,6 +83,23 @@ fn a_file_below_a_loop_device_does_not_become_a_volume() {
 }
 
 #[test]
+fn a_file_below_a_loop_device_that_does_not_answer_holds_up_nobody() {
+    let home = Home::new();
+    let volume = volume(&home, 64);
+    let directory = home.directory("shown");
+    let serving = Serving::start(&["volume", "serve", &volume, "--file", &directory, "--loop"]);
+    let server = serving.child.id().to_string();
+    tool("kill", &["-STOP", &server]);
+    let other = home.path("other");
+    let create = [env!("CARGO_BIN_EXE_holdfast"), "volume", "create", &other];
+    let words = [&["120"][..], &create[..], &["--file-bytes", "160M"][..]].concat();
+    // After 120 s it is ended, and has failed.
+    tool("timeout", &words);
+    tool("kill", &["-CONT", &server]);
+    serving.stop();
+}
+
+#[test]
 fn what_cannot_be_shown_is_refused() {
     let home = Home::new();
     let volume = volume(&home, 64);
