@@ -34,6 +34,7 @@ mod incoming;
 mod lister;
 mod parts;
 mod place;
+mod plant;
 mod proof;
 mod root;
 mod staging;
@@ -41,6 +42,7 @@ mod sweep;
 mod waiting;
 
 pub use batch::AfterSync;
+pub use plant::Plant;
 pub use staging::{NOTE_VERSION, Note, held_notes};
 
 use batch::{Action, Patch, Worker, Written};
@@ -79,6 +81,9 @@ pub struct Settings {
     pub signer: Option<Arc<Signer>>,
     /// For tests: called with each file that was synced, before it is read back.
     pub after_sync: Option<Arc<AfterSync>>,
+    /// For tests: what is wrong with this receiver.
+    #[cfg(feature = "plant")]
+    pub plant: Option<Plant>,
 }
 
 impl Default for Settings {
@@ -87,6 +92,8 @@ impl Default for Settings {
             patience: Duration::from_secs(600),
             signer: None,
             after_sync: None,
+            #[cfg(feature = "plant")]
+            plant: None,
         }
     }
 }
@@ -201,6 +208,7 @@ fn begin(
         let mut worker = Worker {
             channel,
             clock,
+            settings,
             patience: settings.patience,
             staging: &staging,
             root: Root::new(root.clone()),
@@ -510,6 +518,10 @@ impl Main<'_> {
             check_entry(&entry)?;
             if let Some(sweep) = &mut self.sweep {
                 sweep.take(&entry, &mut self.root);
+                if entry.what == What::Leave && self.settings.plants(Plant::EarlyDeletion) {
+                    let mut placed = Placed::default();
+                    sweep.act(&mut self.root, &mut Act::Delete(&mut placed))?;
+                }
                 self.root.forget();
             }
             let want = match &entry.what {
