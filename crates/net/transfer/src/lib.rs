@@ -65,7 +65,6 @@ pub use error::TransferError;
 pub use level::{Level, UnknownLevel};
 pub use local::local;
 pub use message::{FailureKind, Piece, Plan, Problem, ToReceiver, ToSender};
-#[cfg(feature = "plant")]
 pub use receiver::Plant;
 pub use receiver::{AfterSync, Destination, NOTE_VERSION, Note, Settings, held_notes, receive};
 pub use report::{Planned, Progress, Report};

@@ -229,6 +229,7 @@ fn begin(
                     worker.staging.remove_held(held);
                     Ok(())
                 }
+                Job::Settle { scratch } => worker.settle_waiting(scratch),
                 Job::Close { settle } => worker.close(settle),
             });
             if let Err(TransferError::Failed { kind, what }) = &worked {
@@ -298,6 +299,9 @@ fn say(
 enum Job {
     /// With the number of the notes of its files.
     Batch(u64, Vec<Action>, u64),
+    Settle {
+        scratch: bool,
+    },
     Close {
         settle: bool,
     },
@@ -441,6 +445,11 @@ impl Main<'_> {
             ToReceiver::End { index, failed } => self.end(index, failed.is_some()),
             ToReceiver::Batch { number } => self.close_batch(number),
             ToReceiver::Sweep { max } => self.sweep(max),
+            ToReceiver::Settle { scratch } => {
+                self.need_all_done()?;
+                let sent = self.batches.send(Job::Settle { scratch });
+                sent.map_err(|_| TransferError::Violation("the worker has ended"))
+            }
             ToReceiver::Close { settle } => self.close(settle),
             ToReceiver::Patch {
                 index,

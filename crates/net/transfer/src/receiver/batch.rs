@@ -165,6 +165,14 @@ impl Worker<'_> {
         self.say(&ToSender::Done { number, placed })
     }
 
+    /// Proves what waits and can be proved.
+    pub(super) fn settle_waiting(&mut self, scratch: bool) -> Result<(), TransferError> {
+        let mut placed = Placed::default();
+        self.evidence
+            .settle_all(self.staging, scratch, &mut placed)?;
+        self.say(&ToSender::Settled { placed })
+    }
+
     /// Ends the work on all batches: what waits is proved or noted, and the manifest is sent.
     pub(super) fn close(&mut self, settle: bool) -> Result<(), TransferError> {
         let mut placed = Placed::default();

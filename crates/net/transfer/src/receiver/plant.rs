@@ -2,7 +2,7 @@
 
 use super::Settings;
 
-/// What is wrong with a receiver.
+/// What is wrong with a receiver; only the feature `plant` has it happen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Plant {
     /// Files get their names before they were synced.
