@@ -356,6 +356,7 @@ fn json(report: &Report, seconds: f64) -> serde_json::Value {
         "bytes_resumed": report.bytes_resumed,
         "bytes_reused": report.bytes_reused,
         "pages_resent": report.pages_resent,
+        "files_resent": report.files_resent,
         "deleted": report.deleted,
         "at_medium": report.settled,
         "pending": report.pending,
@@ -437,6 +438,13 @@ fn words(report: &Report, seconds: f64) -> String {
             ),
         );
     }
+    if report.files_resent > 0 {
+        let again = units::plural(report.files_resent, "file");
+        line(
+            "sent again:",
+            format!("{again} read wrong once they were in place: look at the destination's disk"),
+        );
+    }
     if report.deleted > 0 {
         let deleted = units::plural(report.deleted, "object");
         line(
@@ -504,6 +512,7 @@ mod tests {
             bytes_resumed: 32 << 20,
             bytes_reused: 5 << 20,
             pages_resent: 1,
+            files_resent: 0,
             settled: 0,
             pending: 0,
             extra: 0,

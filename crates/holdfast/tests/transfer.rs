@@ -155,6 +155,232 @@ fn text(output: &Output) -> String {
     )
 }
 
+/// With an old tree in the destination, of which the new one has large parts, and with more in it
+/// than the source has; killed again and again, with changed parts and deletion on.
+fn kill_while_it_changes(receiver: bool) {
+    let place = Place::new();
+    place.fill();
+    let (source, destination) = (place.path("source"), place.path("destination"));
+    let old = |path: &Path| {
+        fs::create_dir_all(destination.join("extra/deep")).expect("directories");
+        let mut bytes = fs::read(source.join("large")).expect("a file");
+        // What is in front moves all that follows; the changes are all over it.
+        bytes.splice(0..0, *b"in front");
+        for at in (0..bytes.len()).step_by(3 << 20) {
+            bytes[at] ^= 1;
+        }
+        fs::write(path, bytes).expect("a file");
+        let long_ago = std::time::UNIX_EPOCH;
+        let file = fs::File::options().write(true).open(path).expect("a file");
+        file.set_modified(long_ago).expect("a time");
+        fs::write(destination.join("extra/deep/gone"), "x").expect("a file");
+        fs::write(destination.join("kept.o"), "x").expect("a file");
+    };
+    let large = destination.join("large");
+    let run = || {
+        let mut command = place.send(true);
+        command.args([
+            "--delta", "always", "--delete", "--filter", "- *.o", "--json",
+        ]);
+        command
+    };
+    let right = files(&source);
+    let mut killed = 0;
+    for step in 0..8u64 {
+        if step % 4 == 0 {
+            fs::create_dir_all(&destination).expect("a directory");
+            old(&large);
+        }
+        let before = fs::read(&large).expect("a file");
+        let mut command = run();
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut sender = command.spawn().expect("a process");
+        let there = bytes_below(&destination);
+        if wait_for(
+            &mut sender,
+            &destination,
+            there + 1 + (step % 4) * (20 << 20),
+        ) {
+            let victim = match receiver {
+                true => child_of(sender.id()),
+                false => Some(sender.id()),
+            };
+            if let Some(victim) = victim {
+                kill(victim);
+                killed += 1;
+            }
+        }
+        sender.wait().expect("an end");
+        let now = fs::read(&large).expect("a file");
+        assert!(now == before || now == right[Path::new("large")], "{step}");
+        // Nothing goes before all that comes is there.
+        let extra = destination.join("extra/deep/gone").exists();
+        let whole = right.keys().all(|path| destination.join(path).exists());
+        assert!(extra || whole, "{step}");
+        assert!(destination.join("kept.o").exists());
+    }
+    assert!(killed >= 3, "{killed} kills met a running transfer");
+    let begun = Instant::now();
+    let last = loop {
+        let output = run().output().expect("a process");
+        let busy = output.status.code() == Some(52) && text(&output).contains("another transfer");
+        if !busy || begun.elapsed() > PATIENCE {
+            break output;
+        }
+    };
+    assert!(last.status.success(), "{}", text(&last));
+    fs::remove_file(destination.join("kept.o")).expect("a file that was kept");
+    assert!(files(&destination) == right);
+    assert!(!destination.join("extra").exists());
+    assert!(!destination.join(".holdfast-transfer").exists());
+}
+
+#[test]
+fn a_sender_that_is_killed_while_parts_change_and_others_go_comes_to_its_end() {
+    kill_while_it_changes(false);
+}
+
+#[test]
+fn a_receiver_that_is_killed_while_parts_change_and_others_go_is_gone_on_with() {
+    kill_while_it_changes(true);
+}
+
+#[test]
+fn a_dry_run_through_ssh_tells_in_json_and_changes_nothing() {
+    let place = Place::new();
+    place.fill();
+    let destination = place.path("destination");
+    fs::create_dir(&destination).expect("a directory");
+    fs::write(destination.join("extra"), "x").expect("a file");
+    let run = |more: &[&str]| {
+        let output = place.send(true).args(more).output().expect("a process");
+        assert!(output.status.success(), "{}", text(&output));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let told = run(&["--dry-run", "--delete", "--json"]);
+    let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+    assert_eq!(told["files"], 301);
+    assert_eq!(told["dry_run"]["to_delete"], 1);
+    let steps = told["dry_run"]["plan"].as_array().expect("steps");
+    let of = |word: &str| steps.iter().filter(|step| step["what"] == word).count();
+    assert_eq!((of("new"), of("delete")), (302, 1));
+    assert_eq!(fs::read_dir(&destination).expect("entries").count(), 1);
+    let words = run(&["-n", "--delete"]);
+    assert!(words.contains("delete   extra\n"), "{words}");
+    assert!(words.contains("nothing was changed; 301 files"), "{words}");
+    let done = run(&["--delete", "--bwlimit", "1g"]);
+    assert!(
+        done.contains("1 object that the source does not have"),
+        "{done}"
+    );
+    assert_eq!(place.check("at the end"), 301);
+}
+
+/// What makes trees and compares them, and shares nothing with what it looks at.
+fn tree(words: &[&str]) -> Output {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/trees/tree.py");
+    let output = Command::new("python3").arg(script).args(words).output();
+    output.expect("python3 runs")
+}
+
+fn arrives(source: &str, more: &[&str]) {
+    let place = Place::new();
+    let to = place.path("to");
+    let to = to.to_str().expect("text");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+    let sent = command
+        .args(["send", source, to])
+        .args(more)
+        .output()
+        .expect("a process");
+    assert!(sent.status.success(), "{}", text(&sent));
+    let compared = tree(&["compare", source, to]);
+    assert!(compared.status.success(), "{}", text(&compared));
+}
+
+#[test]
+fn a_tree_of_what_is_hard_arrives_as_an_independent_checker_sees_it() {
+    let place = Place::new();
+    let source = place.path("hard");
+    let source = source.to_str().expect("text");
+    let made = tree(&["make", source, "3000"]);
+    assert!(made.status.success(), "{}", text(&made));
+    arrives(source, &[]);
+}
+
+/// The canary of the checker.
+#[test]
+fn the_independent_checker_sees_what_is_wrong() {
+    let place = Place::new();
+    let shell = |line: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-ec", line]).current_dir(place.home.path());
+        assert!(shell.status().expect("sh").success(), "{line}");
+    };
+    shell(
+        "mkdir -p a/dir; echo long > a/file; ln a/file a/dir/same; mkfifo a/pipe; ln -s x a/link",
+    );
+    shell("chmod 4755 a/file; setfattr -n user.x -v y a/file; truncate -s 9M a/hole");
+    for (spoil, code) in [
+        ("true", 0),
+        (
+            "printf '?' | dd of=b/file conv=notrunc status=none; touch -r a/file b/file",
+            1,
+        ),
+        ("chmod u-s b/file", 1),
+        ("setfattr -x user.x b/file", 1),
+        (
+            "cp -a b/file b/new; rm b/dir/same; mv b/new b/dir/same; touch -r a/dir b/dir",
+            1,
+        ),
+        ("rm b/pipe; touch b/pipe", 1),
+        ("ln -sfn y b/link; touch -hr a/link b/link", 1),
+        ("touch -d @1 b/dir", 1),
+        ("rm b/hole; touch -r a b", 1),
+        (
+            "dd if=/dev/zero of=b/hole bs=1M count=9 status=none; touch -r a/hole b/hole",
+            1,
+        ),
+    ] {
+        shell("rm -rf b; cp -a a b");
+        shell(spoil);
+        let (a, b) = (place.path("a"), place.path("b"));
+        let words = [
+            "compare",
+            a.to_str().expect("text"),
+            b.to_str().expect("text"),
+        ];
+        let compared = tree(&words);
+        assert_eq!(
+            compared.status.code(),
+            Some(code),
+            "{spoil}: {}",
+            text(&compared)
+        );
+    }
+}
+
+#[test]
+#[ignore = "for the full run: it copies and reads all of /usr"]
+fn all_of_usr_arrives_as_an_independent_checker_sees_it() {
+    arrives("/usr", &[]);
+}
+
+#[test]
+#[ignore = "for the full run: 100,000 files"]
+fn a_hundred_thousand_files_arrive_as_an_independent_checker_sees_them() {
+    let place = Place::new();
+    let source = place.path("hard");
+    let source = source.to_str().expect("text");
+    assert!(tree(&["make", source, "100000"]).status.success());
+    arrives(source, &[]);
+}
+
+#[test]
+fn a_real_tree_arrives_as_an_independent_checker_sees_it() {
+    arrives("/usr/lib/python3", &[]);
+}
+
 /// Kills one side at rising amounts of data, and ends with a run that nobody kills.
 fn kill_again_and_again(through_ssh: bool, receiver: bool) {
     let place = Place::new();

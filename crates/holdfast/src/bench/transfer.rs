@@ -89,13 +89,26 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     for data in [&large, &small] {
         bench.locally(data, &mut report)?;
     }
-    bench.changed(&large, &mut report)?;
+    let note = "between directories ours sends files that differ whole, and compares the rest from the \
+                disk";
+    let ways: [&dyn Way; 2] = [&ours::Local::at("device"), &peers::Rsync::delta()];
+    bench.changed("", &large, ways, note, &mut report)?;
     match Link::new(&scene.root, "1gbit") {
         Ok(link) => {
             for data in [&large, &small] {
                 bench.over(&link, data, &mut report)?;
             }
-            Ok(())
+            let ours = ours::Listening {
+                link: &link,
+                level: "device",
+            };
+            let rsync = peers::RsyncDaemon {
+                link: &link,
+                check: false,
+            };
+            let note =
+                "both by changed parts; ours within TLS, rsync in the clear, and proves nothing";
+            bench.changed("1gbit, ", &large, [&ours, &rsync], note, &mut report)
         }
         Err(error) => {
             eprintln!("no rows between network namespaces: {error:#}");
@@ -156,9 +169,15 @@ impl Bench<'_> {
     }
 
     /// One percent of the pages changed since.
-    fn changed(&self, data: &Data, report: &mut Report) -> anyhow::Result<()> {
+    fn changed(
+        &self,
+        where_to: &str,
+        data: &Data,
+        ways: [&dyn Way; 2],
+        note: &str,
+        report: &mut Report,
+    ) -> anyhow::Result<()> {
         let mut costs = [Vec::new(), Vec::new()];
-        let ways: [&dyn Way; 2] = [&ours::Local::at("device"), &peers::Rsync::delta()];
         for round in 0..self.rounds {
             for way in 0..2 {
                 let index = (round + way) % 2;
@@ -175,9 +194,15 @@ impl Bench<'_> {
             }
         }
         let [ours, peer] = costs;
-        let note = "ours sends files that differ whole, and compares the rest from the disk";
         let names = (ways[0].name(), ways[1].name());
-        rows("delta 1 %", data, names, (&ours, &peer), note, report)
+        rows(
+            &format!("{where_to}delta 1 %"),
+            data,
+            names,
+            (&ours, &peer),
+            note,
+            report,
+        )
     }
 
     fn pair(

@@ -20,3 +20,4 @@ mod recording;
 mod servers;
 mod shown;
 mod sqlite;
+mod transfer;

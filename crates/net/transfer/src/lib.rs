@@ -65,6 +65,7 @@ pub use error::TransferError;
 pub use level::{Level, UnknownLevel};
 pub use local::local;
 pub use message::{FailureKind, Piece, Plan, Problem, ToReceiver, ToSender};
+pub use receiver::Plant;
 pub use receiver::{AfterSync, Destination, NOTE_VERSION, Note, Settings, held_notes, receive};
 pub use report::{Planned, Progress, Report};
 pub use root_sum::RootSum;

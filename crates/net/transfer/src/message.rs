@@ -130,6 +130,12 @@ pub enum ToReceiver {
         /// Where it is more than so many objects nothing is deleted.
         max: Option<u64>,
     },
+    /// All batches have been acknowledged: what waits and can be proved now is. What then reads wrong
+    /// is offered anew.
+    Settle {
+        /// Whether to write until all can.
+        scratch: bool,
+    },
     /// All batches have been acknowledged: what waits for its proof gets it now, or later.
     Close {
         /// Whether to write until it can get it now.
@@ -237,6 +243,9 @@ pub struct Placed {
     /// Files that were proved at level `medium` after they had got into place, in this transfer or
     /// an earlier one.
     pub settled: u64,
+    /// Files that were right when they got into place and read wrong now: they are wanted anew. At
+    /// most `PROBLEMS_MAX`; more are problems.
+    pub again: Vec<TreePath>,
     /// At most `PROBLEMS_MAX`.
     pub problems: Vec<Problem>,
     /// How many there were beyond these.
@@ -317,6 +326,11 @@ pub enum ToSender {
         /// Why nothing could be deleted.
         refused: Option<String>,
         /// What could not be deleted.
+        placed: Placed,
+    },
+    /// What could be proved now was.
+    Settled {
+        /// What became of what waited.
         placed: Placed,
     },
     /// Nothing waits any more that could be proved now.

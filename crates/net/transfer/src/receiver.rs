@@ -34,6 +34,7 @@ mod incoming;
 mod lister;
 mod parts;
 mod place;
+mod plant;
 mod proof;
 mod root;
 mod staging;
@@ -41,6 +42,7 @@ mod sweep;
 mod waiting;
 
 pub use batch::AfterSync;
+pub use plant::Plant;
 pub use staging::{NOTE_VERSION, Note, held_notes};
 
 use batch::{Action, Patch, Worker, Written};
@@ -79,6 +81,9 @@ pub struct Settings {
     pub signer: Option<Arc<Signer>>,
     /// For tests: called with each file that was synced, before it is read back.
     pub after_sync: Option<Arc<AfterSync>>,
+    /// For tests: what is wrong with this receiver.
+    #[cfg(feature = "plant")]
+    pub plant: Option<Plant>,
 }
 
 impl Default for Settings {
@@ -87,6 +92,8 @@ impl Default for Settings {
             patience: Duration::from_secs(600),
             signer: None,
             after_sync: None,
+            #[cfg(feature = "plant")]
+            plant: None,
         }
     }
 }
@@ -201,6 +208,7 @@ fn begin(
         let mut worker = Worker {
             channel,
             clock,
+            settings,
             patience: settings.patience,
             staging: &staging,
             root: Root::new(root.clone()),
@@ -221,6 +229,7 @@ fn begin(
                     worker.staging.remove_held(held);
                     Ok(())
                 }
+                Job::Settle { scratch } => worker.settle_waiting(scratch),
                 Job::Close { settle } => worker.close(settle),
             });
             if let Err(TransferError::Failed { kind, what }) = &worked {
@@ -290,6 +299,9 @@ fn say(
 enum Job {
     /// With the number of the notes of its files.
     Batch(u64, Vec<Action>, u64),
+    Settle {
+        scratch: bool,
+    },
     Close {
         settle: bool,
     },
@@ -433,6 +445,11 @@ impl Main<'_> {
             ToReceiver::End { index, failed } => self.end(index, failed.is_some()),
             ToReceiver::Batch { number } => self.close_batch(number),
             ToReceiver::Sweep { max } => self.sweep(max),
+            ToReceiver::Settle { scratch } => {
+                self.need_all_done()?;
+                let sent = self.batches.send(Job::Settle { scratch });
+                sent.map_err(|_| TransferError::Violation("the worker has ended"))
+            }
             ToReceiver::Close { settle } => self.close(settle),
             ToReceiver::Patch {
                 index,
@@ -510,6 +527,10 @@ impl Main<'_> {
             check_entry(&entry)?;
             if let Some(sweep) = &mut self.sweep {
                 sweep.take(&entry, &mut self.root);
+                if entry.what == What::Leave && self.settings.plants(Plant::EarlyDeletion) {
+                    let mut placed = Placed::default();
+                    sweep.act(&mut self.root, &mut Act::Delete(&mut placed))?;
+                }
                 self.root.forget();
             }
             let want = match &entry.what {

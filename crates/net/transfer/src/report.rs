@@ -58,6 +58,8 @@ pub struct Report {
     pub bytes_reused: u64,
     /// Pages that were read back different and sent again.
     pub pages_resent: u64,
+    /// Files that were right when they got into place, read wrong later, and were sent again.
+    pub files_resent: u64,
     /// Files that were proved at level `medium`, of this transfer or an earlier one.
     pub settled: u64,
     /// Files that were proved at level `device`, and wait for `medium` until more was written.
@@ -88,6 +90,7 @@ impl Report {
             bytes_resumed: 0,
             bytes_reused: 0,
             pages_resent: 0,
+            files_resent: 0,
             settled: 0,
             pending: 0,
             extra: 0,

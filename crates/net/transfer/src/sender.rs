@@ -22,6 +22,7 @@ mod content;
 mod dry;
 mod incoming;
 mod lists;
+mod mend;
 mod pace;
 mod pays;
 mod sweep;
@@ -136,6 +137,7 @@ pub fn send(
     let deadline = clock.now().after(options.patience);
     let channel = connection.open(&rpc::encode(&begin)?, &[], deadline)?;
     let sender = Sender {
+        source,
         channel,
         clock,
         options,
@@ -147,6 +149,7 @@ pub fn send(
         flight: BTreeMap::new(),
         verdicts: HashMap::new(),
         held: HashMap::new(),
+        again: Vec::new(),
         batch: Batch::default(),
         acknowledged: 0,
         ready: false,
@@ -194,6 +197,7 @@ struct Batch {
 }
 
 struct Sender<'a> {
+    source: &'a Path,
     channel: Channel,
     clock: &'a dyn Clock,
     options: &'a Options,
@@ -206,6 +210,8 @@ struct Sender<'a> {
     verdicts: HashMap<Index, bool>,
     /// Which pages of files are there that an earlier transfer was cut in.
     held: HashMap<Index, Vec<u8>>,
+    /// Files in place that the medium has not kept.
+    again: Vec<TreePath>,
     batch: Batch,
     acknowledged: u64,
     ready: bool,
@@ -230,6 +236,16 @@ impl Sender<'_> {
             self.channel.finish()?;
             return Ok(self.report);
         }
+        self.send_all()?;
+        self.sweep()?;
+        self.mend()?;
+        self.close()?;
+        self.channel.finish()?;
+        Ok(self.report)
+    }
+
+    /// Offers what is left of the walk, sends what is wanted, and waits until it is in place.
+    fn send_all(&mut self) -> Result<(), TransferError> {
         loop {
             while self.offers.len() < OFFERS_AHEAD && !self.walked {
                 self.offer()?;
@@ -251,10 +267,7 @@ impl Sender<'_> {
         while self.acknowledged < self.batch.number {
             self.hear()?;
         }
-        self.sweep()?;
-        self.close()?;
-        self.channel.finish()?;
-        Ok(self.report)
+        Ok(())
     }
 
     /// Has the receiver prove what waits, and takes its manifest.
@@ -271,7 +284,7 @@ impl Sender<'_> {
                     pending,
                     manifest_bytes,
                 } => {
-                    self.report.add(placed);
+                    self.add(placed);
                     self.report.pending = pending;
                     break manifest_bytes;
                 }
@@ -538,11 +551,12 @@ impl Sender<'_> {
                 self.acknowledged = number + 1;
                 let ended = |sent: &Sent| sent.batch.is_none_or(|batch| batch > number);
                 self.flight.retain(|_, sent| ended(sent));
-                self.report.add(placed);
+                self.add(placed);
                 self.show();
             }
             ToSender::Closed { .. }
             | ToSender::Manifest
+            | ToSender::Settled { .. }
             | ToSender::Plans { .. }
             | ToSender::Going { .. }
             | ToSender::Swept { .. } => {

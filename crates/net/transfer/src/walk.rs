@@ -215,6 +215,36 @@ impl Walk {
     }
 }
 
+/// A file of the source by its path, where it is one with no other name.
+pub(crate) fn find(source: &Path, path: &TreePath) -> Result<(Entry, Place), Errno> {
+    let root = match rustix::fs::stat(source)? {
+        stat if FileType::from_raw_mode(stat.st_mode).is_dir() => source,
+        _ => match source.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        },
+    };
+    let (parent, name) = path.split().ok_or(Errno::ISDIR)?;
+    let mut dir = open(root, DIRECTORY, Mode::empty())?;
+    for name in parent.names() {
+        dir = openat(&dir, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?;
+    }
+    let place = Place {
+        dir: Arc::new(dir),
+        name: CString::new(name).map_err(|_| Errno::INVAL)?,
+    };
+    let stat = statat(&place.dir, &place.name, AtFlags::SYMLINK_NOFOLLOW)?;
+    if stat.st_nlink > 1 {
+        return Err(Errno::MLINK);
+    }
+    let entry = Entry {
+        path: path.clone(),
+        meta: Meta::default(),
+        what: What::Leave,
+    };
+    Ok((place.look_again(&entry)?, place))
+}
+
 impl Iterator for Walk {
     type Item = Step;
 

@@ -1,6 +1,8 @@
 //! What is proved and put in place together.
 
+use super::Settings;
 use super::carry;
+use super::plant::Plant;
 use super::proof::{Prover, Range, quarantine_path};
 use super::root::Root;
 use super::staging::{Note, Staged, Staging, name};
@@ -10,7 +12,9 @@ use crate::entry::{Entry, Source, TreePath};
 use crate::error::TransferError;
 use crate::level::Level;
 use crate::manifest::{Proved, Signer};
-use crate::message::{FailureKind, Index, PROBLEMS_MAX, Placed, Problem, RANGE_BYTES, ToSender};
+use crate::message::{
+    FailureKind, Index, PAGE_BYTES, PROBLEMS_MAX, Placed, Problem, RANGE_BYTES, ToSender,
+};
 use crate::root_sum::RootSum;
 use crate::walk::words;
 use env::Clock;
@@ -79,6 +83,7 @@ pub(super) enum Patch {
 pub(super) struct Worker<'a> {
     pub(super) channel: &'a Channel,
     pub(super) clock: &'a dyn Clock,
+    pub(super) settings: &'a Settings,
     pub(super) patience: Duration,
     pub(super) staging: &'a Staging,
     pub(super) root: Root,
@@ -158,6 +163,14 @@ impl Worker<'_> {
         self.evidence.settle(&mut placed)?;
         self.done.fetch_add(1, Ordering::AcqRel);
         self.say(&ToSender::Done { number, placed })
+    }
+
+    /// Proves what waits and can be proved.
+    pub(super) fn settle_waiting(&mut self, scratch: bool) -> Result<(), TransferError> {
+        let mut placed = Placed::default();
+        self.evidence
+            .settle_all(self.staging, scratch, &mut placed)?;
+        self.say(&ToSender::Settled { placed })
     }
 
     /// Ends the work on all batches: what waits is proved or noted, and the manifest is sent.
@@ -273,6 +286,10 @@ impl Worker<'_> {
         if left.condemned.is_none() && !file.ranges.is_empty() {
             match self.prove(&file, None, placed)? {
                 Outcome::Proved => {
+                    let proved_bytes = match self.settings.plants(Plant::NoteAhead) {
+                        true => file.source.bytes / PAGE_BYTES as u64 * PAGE_BYTES as u64,
+                        false => proved_bytes,
+                    };
                     let note = Note {
                         path,
                         source: file.source,
@@ -308,6 +325,9 @@ impl Worker<'_> {
                 Action::Progress(file, ..) => files.push(&file.staged),
                 _ => {}
             }
+        }
+        if self.settings.plants(Plant::NoSync) {
+            return Ok(());
         }
         if files.len() <= SYNC_EACH {
             for staged in &files {

@@ -7,7 +7,7 @@ use crate::content::write_range;
 use crate::error::TransferError;
 use crate::level::Level;
 use crate::manifest::{self, Proved, Signer, Writer};
-use crate::message::Placed;
+use crate::message::{PROBLEMS_MAX, Placed};
 use crate::verify::{Difference, Reader};
 use env::Rng;
 use env::errno::{Errno, Fault, fault};
@@ -45,6 +45,8 @@ pub(super) struct Evidence {
     /// Files for which there was no place to wait.
     unheard: u64,
     manifest: Option<Writer>,
+    /// Whether the sender can still be asked for a file.
+    mends: bool,
     reader: Reader,
 }
 
@@ -66,6 +68,7 @@ impl Evidence {
             waiting: VecDeque::new(),
             unheard: 0,
             manifest,
+            mends: true,
             reader: Reader::new(root.clone()),
         };
         if write_cache.is_some()
@@ -169,23 +172,25 @@ impl Evidence {
                 return Ok(());
             }
         }
+        if self.mends && placed.again.len() < PROBLEMS_MAX && proved.path.as_bytes().len() <= 512 {
+            placed.again.push(proved.path);
+            return Ok(());
+        }
         let what = "the medium has not kept it: it was right before, and reads wrong now; \
                     look at the disk, and send again";
         problem(placed, &proved.path, what.to_owned(), false);
         Ok(())
     }
 
-    /// Ends: writes until nothing has to wait, where that is wanted; notes what waits still, and
-    /// ends the manifest. How many files wait, and the manifest with its length.
-    pub(super) fn close(
+    /// Reads again what has enough behind it, and writes until all has where that is wanted.
+    pub(super) fn settle_all(
         &mut self,
         staging: &Staging,
-        settle: bool,
-        signer: Option<&Signer>,
+        scratches: bool,
         placed: &mut Placed,
-    ) -> Result<(u64, Option<(OwnedFd, u64)>), TransferError> {
+    ) -> Result<(), TransferError> {
         self.settle(placed)?;
-        if settle && let (Some(cache), Some(last)) = (self.write_cache, self.waiting.back()) {
+        if scratches && let (Some(cache), Some(last)) = (self.write_cache, self.waiting.back()) {
             let wanted = last.mark.saturating_add(cache).saturating_add(1);
             let more = wanted.saturating_sub(self.written);
             match scratch(staging, more) {
@@ -198,6 +203,20 @@ impl Evidence {
                 Err(errno) => return Err(fatal(errno)),
             }
         }
+        Ok(())
+    }
+
+    /// Ends: writes until nothing has to wait, where that is wanted; notes what waits still, and
+    /// ends the manifest. How many files wait, and the manifest with its length.
+    pub(super) fn close(
+        &mut self,
+        staging: &Staging,
+        settle: bool,
+        signer: Option<&Signer>,
+        placed: &mut Placed,
+    ) -> Result<(u64, Option<(OwnedFd, u64)>), TransferError> {
+        self.mends = false;
+        self.settle_all(staging, settle, placed)?;
         let pending = self.waiting.len() as u64 + self.unheard;
         if self.write_cache.is_some() {
             let waiting = std::mem::take(&mut self.waiting);

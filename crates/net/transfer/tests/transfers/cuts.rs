@@ -6,7 +6,7 @@ use env::real::{RealClock, RealNet, connected_pair};
 use env::sim::{Harm, harmed};
 use env::{Clock, Rng, Stream};
 use holdfast_transfer::{
-    Destination, Level, Options, Report, STAGING, Settings, TransferError, receive, send,
+    Destination, Level, Options, Plant, Report, STAGING, Settings, TransferError, receive, send,
 };
 use rpc::{Connection, Limits, Role};
 use std::collections::BTreeMap;
@@ -67,6 +67,21 @@ pub(crate) fn attempt_with(
     options: &Options,
     victim: Option<Victim>,
 ) -> Result<Report, TransferError> {
+    let settings = Settings {
+        patience: Duration::from_secs(60),
+        ..Settings::default()
+    };
+    attempt_as(source, destination, options, &settings, victim)
+}
+
+/// The same with other settings.
+fn attempt_as(
+    source: &Path,
+    destination: &Path,
+    options: &Options,
+    settings: &Settings,
+    victim: Option<Victim>,
+) -> Result<Report, TransferError> {
     let (here, there) = connected_pair().unwrap();
     let through = |stream: Arc<dyn Stream>, role| -> Arc<dyn Stream> {
         match &victim {
@@ -83,11 +98,7 @@ pub(crate) fn attempt_with(
         let server = Connection::start(there, &RealNet, Role::Server, limits)?;
         let client = Connection::start(here, &RealNet, Role::Client, limits)?;
         let receiving = scope.spawn(move || {
-            let settings = Settings {
-                patience: Duration::from_secs(60),
-                ..Settings::default()
-            };
-            let received = receive(Destination::At(destination), &server, &RealClock, &settings);
+            let received = receive(Destination::At(destination), &server, &RealClock, settings);
             match received {
                 Ok(()) => server.close(soon()).map_err(TransferError::from),
                 Err(error) => Err(error),
@@ -293,6 +304,54 @@ fn what_was_proved_of_another_source_or_at_a_lower_level_does_not_count() {
     let then = attempt(&place.source, &place.destination, Level::Device, None).unwrap();
     assert_eq!(then.bytes_resumed, 0);
     assert!(files(&place.destination) == files(&place.source));
+}
+
+/// The canaries of what goes on after a cut, each with what hides it taken away: a proof that would
+/// repair it.
+#[test]
+fn planted_bugs_in_what_goes_on_are_found() {
+    for (plants, found) in [
+        (&[Plant::NoProof][..], false),
+        (&[Plant::NoteAhead, Plant::NoteAhead], true),
+        (&[Plant::HeldBelieved, Plant::HeldBelieved], true),
+    ] {
+        let place = Place::with_file(noise(5, 100 << 20));
+        let with = |plant: Plant| Settings {
+            plant: Some(plant),
+            patience: Duration::from_secs(60),
+            ..Settings::default()
+        };
+        let options = Options {
+            level: Level::Wire,
+            patience: Duration::from_secs(60),
+            ..Options::default()
+        };
+        let go = |plant, victim| {
+            let settings = with(plant);
+            attempt_as(
+                &place.source,
+                &place.destination,
+                &options,
+                &settings,
+                victim,
+            )
+        };
+        let first = plants[0];
+        go(first, victim(Role::Server, Harm::Cut(85 << 20))).unwrap_err();
+        for entry in fs::read_dir(place.destination.join(STAGING)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|it| it == "part") {
+                // What was written last is lost with the power.
+                let file = fs::File::options().write(true).open(path).unwrap();
+                let length = file.metadata().unwrap().len();
+                file.write_all_at(&[0; 4096], length / 4096 * 4096 - 8192)
+                    .unwrap();
+            }
+        }
+        let then = go(*plants.last().unwrap(), None);
+        let wrong = files(&place.destination) != files(&place.source);
+        assert_eq!(wrong, found, "{plants:?}: {then:?}");
+    }
 }
 
 /// The canary of these tests: a file that is changed between its sync and a proof that is not asked

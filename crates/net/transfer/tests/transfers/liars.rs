@@ -262,6 +262,13 @@ const LIES: &[(&str, Lie)] = &[
         l.offer(0, vec![file("a", 0)]);
         l.say(&ToReceiver::Close { settle: false }, &[]);
     }),
+    ("a proof of what waits before the last batch", |l| {
+        l.offer(0, vec![file("a", 0)]);
+        l.say(&ToReceiver::Settle { scratch: false }, &[]);
+    }),
+    ("a deletion that was not spoken of", |l| {
+        l.say(&ToReceiver::Sweep { max: None }, &[]);
+    }),
     ("two ends", |l| {
         l.say(&ToReceiver::Close { settle: false }, &[]);
         l.say(&ToReceiver::Close { settle: true }, &[]);

@@ -6,6 +6,7 @@ use crate::entry::Entry;
 use crate::error::TransferError;
 use crate::message::{PAGE_BYTES, Placed, ToSender};
 use crate::receiver::carry;
+use crate::receiver::plant::Plant;
 use crate::receiver::proof::{Proof, Range};
 use env::errno::Errno;
 use rustix::fs::fsync;
@@ -42,6 +43,9 @@ impl Worker<'_> {
         }
         if !unlike.is_empty() {
             self.settle_again(file, entry)?;
+        }
+        if self.settings.plants(Plant::NoProof) {
+            return Ok(Outcome::Proved);
         }
         let mut repairs = 0;
         loop {
