@@ -252,7 +252,7 @@ pub static TABLE: &[Row] = &[
     (
         Exit::KvDamaged,
         "kv_damaged",
-        "`kv`: a file of the log is damaged or missing; it is named.",
+        "`kv`: a file of the log, or one to be imported, is damaged or missing; it is named.",
     ),
     (
         Exit::KvRefused,

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 mod differential;
 mod intent;
+mod kv;
 mod label;
 mod manifest;
 mod metadata;
@@ -88,6 +89,7 @@ pub static KINDS: &[Kind] = &[
     vlog::VALIDITY,
     vlog::DIRECTORY,
     transfer::NOTE,
+    kv::MARKER,
     rdb::KIND,
     manifest::KIND,
     object::SEGMENT,

@@ -15,6 +15,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
+mod files;
+
+pub use files::{ExportArgs, ImportArgs};
+
 /// What to do with a database.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
@@ -22,6 +26,10 @@ pub enum Command {
     Serve(Box<ServeArgs>),
     /// Read all of a database that is not served, and say what is in it
     Check(CheckArgs),
+    /// Make a database of an RDB file of Redis
+    Import(ImportArgs),
+    /// Write a database that is not served into an RDB file
+    Export(ExportArgs),
 }
 
 impl Command {
@@ -29,6 +37,8 @@ impl Command {
         match self {
             Command::Serve(_) => false,
             Command::Check(args) => args.json,
+            Command::Import(args) => args.json,
+            Command::Export(args) => args.json,
         }
     }
 }
@@ -125,6 +135,8 @@ pub fn run(command: &Command) -> Outcome<Exit> {
     match command {
         Command::Serve(args) => serve(args).map(|()| Exit::Done),
         Command::Check(args) => check(args).map(|()| Exit::Done),
+        Command::Import(args) => files::import(args).map(|()| Exit::Done),
+        Command::Export(args) => files::export(args).map(|()| Exit::Done),
     }
 }
 
@@ -223,6 +235,42 @@ fn entries(count: u64) -> String {
     }
 }
 
+/// Refuses directories without a database.
+fn has_database(directories: &[PathBuf]) -> Outcome<()> {
+    let is_there = |path: &PathBuf, name: &str| path.join(name).exists();
+    let label = format!("{}.directory", ::kv::LOG_NAME);
+    let mut missing = directories
+        .iter()
+        .filter(|path| !is_there(path, &label) && !is_there(path, ::kv::marker::MARKER_NAME));
+    match missing.next() {
+        None => Ok(()),
+        Some(path) => Err(Failure::refuse(
+            Exit::KvRefused,
+            format!("{} has no database", path.display()),
+            "name the directories that `holdfast kv serve` was given",
+        )),
+    }
+}
+
+fn directories(paths: &[String]) -> ::vlog::Result<Vec<::vlog::Directory>> {
+    paths
+        .iter()
+        .map(|path| ::vlog::Directory::open(path))
+        .collect()
+}
+
+/// Reads a database that is not served.
+fn load(paths: &[String]) -> Outcome<::kv::Loaded> {
+    let options = ::vlog::Options {
+        threads: false,
+        ..::vlog::Options::default()
+    };
+    let seen = AtomicU64::new(0);
+    let config = Config::default();
+    ::kv::load(|| directories(paths), options, Policy::No, &config, &seen)
+        .map_err(|error| explain(&ServeError::Load(error)))
+}
+
 /// What `check` found.
 #[derive(Serialize)]
 struct Checked {
@@ -233,28 +281,8 @@ struct Checked {
 
 fn check(args: &CheckArgs) -> Outcome<()> {
     let paths = paths(&args.directories)?;
-    for path in &args.directories {
-        if !path.join(format!("{}.directory", ::kv::LOG_NAME)).exists() {
-            return Err(Failure::refuse(
-                Exit::KvRefused,
-                format!("{} has no database", path.display()),
-                "name the directories that `holdfast kv serve` was given",
-            ));
-        }
-    }
-    let directories = || -> ::vlog::Result<Vec<::vlog::Directory>> {
-        paths
-            .iter()
-            .map(|path| ::vlog::Directory::open(path))
-            .collect()
-    };
-    let options = ::vlog::Options {
-        threads: false,
-        ..::vlog::Options::default()
-    };
-    let seen = AtomicU64::new(0);
-    let loaded = ::kv::load(directories, options, Policy::No, &Config::default(), &seen)
-        .map_err(|error| explain(&ServeError::Load(error)))?;
+    has_database(&args.directories)?;
+    let loaded = load(&paths)?;
     let checked = Checked {
         entries: loaded.entries(),
         log: loaded.log().status(),
@@ -290,6 +318,10 @@ fn explain(error: &ServeError) -> Failure {
         (_, Some(error)) if error.kind() == ErrorKind::NoSpace => (
             Exit::KvRefused,
             "make room on the disk of the directory; a start needs a little",
+        ),
+        (ServeError::Load(LoadError::Lost { .. } | LoadError::Marker { .. }), _) => (
+            Exit::KvDamaged,
+            "put back a good copy of the directory; the message says what else can be done",
         ),
         (ServeError::Listen { .. }, _) => (
             Exit::KvRefused,

@@ -4,8 +4,9 @@ use crate::config::Config;
 use crate::engine::{Engine, LoadError, Loaded, load_new};
 use crate::entry::Entry;
 use crate::keyspace::DATABASES;
+use crate::marker::{MARKER_NAME, Marker};
 use crate::value::Value;
-use crate::{Policy, marker::Marker};
+use crate::{LOG_NAME, Policy};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -121,10 +122,11 @@ pub fn verify(
     walk(reader, config, now_ms, progress, |_, _, _| Ok(()))
 }
 
-/// Makes a database of a file, in directories that have none. Until it is whole nothing serves it.
+/// Makes a database of a file, in directories that have none. Until it is whole nothing serves it, also
+/// after a crash.
 ///
 /// # Errors
-/// What is on disk is marked as a part of a database, or was not begun.
+/// The directories have nothing of a database, as before.
 pub fn import(
     reader: impl Read,
     directories: impl Fn() -> vlog::Result<Vec<Directory>>,
@@ -134,6 +136,46 @@ pub fn import(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Counted, ImportError> {
     let loaded = load_new(&directories, log, Policy::No, config)?;
+    let imported = fill(reader, loaded, config, now_ms, progress);
+    let directories = directories()?;
+    match (&imported, directories.first()) {
+        (Ok(_), Some(first)) => Marker::Whole.write(first)?,
+        // What cannot be removed is marked as a part.
+        (Err(_), _) => directories.iter().rev().for_each(remove),
+        (Ok(_), None) => {}
+    }
+    imported
+}
+
+/// Removes what an import made; the marker last.
+fn remove(directory: &Directory) {
+    let names = directory.dir.list().unwrap_or_default();
+    let prefix = format!("{LOG_NAME}.");
+    let (marker, files): (Vec<_>, Vec<_>) = names
+        .into_iter()
+        .filter(|name| name.starts_with(&prefix))
+        .partition(|name| name == MARKER_NAME);
+    let removed = files
+        .iter()
+        .try_for_each(|name| directory.dir.remove(name))
+        .and_then(|()| directory.dir.sync())
+        .and_then(|()| {
+            marker
+                .iter()
+                .try_for_each(|name| directory.dir.remove(name))
+        });
+    if let Err(errno) = removed {
+        tracing::warn!(%errno, path = directory.path, "a part of an import is left; remove kv.*");
+    }
+}
+
+fn fill(
+    reader: impl Read,
+    loaded: Loaded,
+    config: &Config,
+    now_ms: u64,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Counted, ImportError> {
     let mut engine = Engine::new(config.clone(), env::Rng::new(0));
     engine.set_time(now_ms, 0);
     engine.serve(loaded);
@@ -164,10 +206,6 @@ pub fn import(
         },
     )?;
     engine.close()?;
-    let directories = directories()?;
-    if let Some(first) = directories.first() {
-        Marker::Whole.write(first)?;
-    }
     Ok(counted)
 }
 

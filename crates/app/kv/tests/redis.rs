@@ -27,7 +27,8 @@ impl Redis {
     fn start(home: &Path) -> Redis {
         let socket = home.join("redis.socket");
         let mut child = Command::new("redis-server")
-            .args(["--port", "0", "--save", "", "--appendonly", "no", "--dir"])
+            .args(["--port", "0", "--save", "", "--appendonly", "no"])
+            .args(["--enable-debug-command", "yes", "--dir"])
             .arg(home)
             .arg("--unixsocket")
             .arg(&socket)
@@ -102,6 +103,94 @@ fn ask(engine: &mut Engine, client: Token, words: &[Vec<u8>]) -> Vec<u8> {
     let arguments: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     engine.execute(client, &arguments);
     engine.session_mut(client).unwrap().reply.take()
+}
+
+fn say(redis: &mut Redis, line: &str) -> String {
+    let reply = redis.ask(&split_words(line.as_bytes()).unwrap());
+    reply.escape_ascii().to_string()
+}
+
+/// Keys of all types, small and large.
+fn fill(redis: &mut Redis) {
+    let mut lines: Vec<String> = [
+        "SET text hello",
+        "SET number 1234567",
+        "SET expires later EX 100000",
+        "SETBIT bits 90000 1",
+        "PFADD likely a b c d e",
+        "GEOADD places 13.361389 38.115556 Palermo 15.087269 37.502669 Catania",
+        "XGROUP CREATE stream readers 0 MKSTREAM",
+        "XGROUP CREATE empty readers $ MKSTREAM",
+        "SELECT 3",
+        "SADD elsewhere one two",
+        "SELECT 0",
+    ]
+    .map(str::to_owned)
+    .into();
+    for number in 0..700 {
+        let long = "x".repeat(number % 150);
+        let small = number % 5;
+        lines.push(format!("RPUSH list {number}{long}"));
+        lines.push(format!("HSET hash f{number} v{long}"));
+        lines.push(format!("HSET small{small} f{number} {number}"));
+        lines.push(format!("SADD numbers {number}"));
+        lines.push(format!("SADD names n{number}"));
+        lines.push(format!("ZADD scores {number}.5 m{number}"));
+        lines.push(format!("ZADD few{small} {number} m{number}"));
+        lines.push(format!("XADD stream * f{small} {number}{long}"));
+    }
+    lines.push("XREADGROUP GROUP readers one COUNT 40 STREAMS stream >".to_owned());
+    lines.push("XTRIM stream MAXLEN 650".to_owned());
+    for line in lines {
+        let reply = say(redis, &line);
+        assert!(!reply.starts_with('-'), "{line}: {reply}");
+    }
+}
+
+#[test]
+fn a_file_of_redis_is_imported_and_redis_loads_what_is_exported() {
+    let (one, two, ours) = (
+        tempfile::tempdir().unwrap(),
+        tempfile::tempdir().unwrap(),
+        tempfile::tempdir().unwrap(),
+    );
+    let mut redis = Redis::start(one.path());
+    fill(&mut redis);
+    assert_eq!(say(&mut redis, "SAVE"), "+OK\\r\\n");
+    let digest = say(&mut redis, "DEBUG DIGEST");
+    assert_eq!(say(&mut redis, "DBSIZE"), ":23\\r\\n");
+
+    let (config, path) = (Config::default(), ours.path().to_str().unwrap());
+    let directories = || Ok(vec![vlog::Directory::open(path)?]);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let now_ms = since.as_millis() as u64;
+    let file = || std::fs::File::open(one.path().join("dump.rdb")).unwrap();
+    let quiet = &mut |_| {};
+    let seen = holdfast_kv::rdb::verify(file(), &config, now_ms, quiet).unwrap();
+    let log = vlog::Options::default;
+    let imported =
+        holdfast_kv::rdb::import(file(), directories, log(), &config, now_ms, quiet).unwrap();
+    assert_eq!((&imported, imported.keys), (&seen, 24));
+
+    let loaded = load(directories, log(), Policy::No, &config, &Default::default());
+    let dump = two.path().join("dump.rdb");
+    let target = holdfast_kv::rdb::Target::create(&dump).unwrap();
+    let (keys, target) = holdfast_kv::rdb::export(&loaded.unwrap(), target, now_ms).unwrap();
+    target.commit().unwrap();
+    assert_eq!(keys, 24);
+    let mut other = Redis::start(two.path());
+    assert_eq!(say(&mut other, "DEBUG DIGEST"), digest);
+    for line in [
+        "XINFO STREAM stream FULL",
+        "XPENDING stream readers",
+        "OBJECT ENCODING few1",
+        "OBJECT ENCODING numbers",
+        "EXPIRETIME expires",
+    ] {
+        assert_eq!(say(&mut other, line), say(&mut redis, line), "{line}");
+    }
+    say(&mut other, "SET text other");
+    assert_ne!(say(&mut other, "DEBUG DIGEST"), digest);
 }
 
 /// Lines of a reply in an order that the elements alone decide.
