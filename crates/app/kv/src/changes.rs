@@ -3,12 +3,15 @@
 use crate::slot::ShardId;
 use vlog::Position;
 
+/// A key, without an allocation where it is short.
+pub(crate) type Key = smallvec::SmallVec<[u8; 32]>;
+
 /// An entry that was changed.
 #[derive(Clone, Debug)]
 pub(crate) struct Dirty {
     pub(crate) database: u8,
     pub(crate) shard: ShardId,
-    pub(crate) key: Box<[u8]>,
+    pub(crate) key: Key,
     /// The body of the record, where it is a change and not the whole.
     pub(crate) change: Option<Vec<u8>>,
 }

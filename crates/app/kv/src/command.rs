@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::fault::{Answer, Fault, NOT_INTEGER};
 use crate::protocol::Reply;
 use crate::session::Session;
-use std::collections::HashMap;
+use hashbrown::HashMap;
 use std::sync::OnceLock;
 
 mod bits;

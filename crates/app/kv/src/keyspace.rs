@@ -22,7 +22,7 @@ pub(crate) struct Table {
 }
 
 /// One shard.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Shard {
     hasher: DefaultHashBuilder,
     tables: [Table; DATABASES],
@@ -44,6 +44,26 @@ impl Shard {
     /// As [`Shard::table`], to change it.
     pub(crate) fn table_mut(&mut self, database: u8) -> &mut Table {
         &mut self.tables[usize::from(database) % DATABASES]
+    }
+
+    /// Makes room for so many entries of a database.
+    pub(crate) fn reserve(&mut self, database: u8, entries: usize) {
+        let hasher = self.hasher.clone();
+        let table = self.table_mut(database);
+        table
+            .entries
+            .reserve(entries, |entry| hasher.hash_one(entry.key()));
+    }
+
+    /// Gives room back that a database does not need.
+    pub(crate) fn fit(&mut self, database: u8) {
+        let hasher = self.hasher.clone();
+        let table = self.table_mut(database);
+        if table.entries.len() * 2 < table.entries.capacity() {
+            table
+                .entries
+                .shrink_to(0, |entry| hasher.hash_one(entry.key()));
+        }
     }
 
     /// Gives two databases each other's entries.

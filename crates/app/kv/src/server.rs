@@ -452,6 +452,7 @@ impl Server {
         let stop = self.stop.clone();
         self.engine.compacts = true;
         self.compactor = Some(std::thread::spawn(move || {
+            env::priority::give_way();
             while !stop.load(Ordering::Acquire)
                 && matches!(log.compact(COMPACT_DEAD_PERCENT), Ok(Some(_)))
             {}

@@ -2,6 +2,7 @@
 
 use crate::command::Command;
 use crate::fault::Fault;
+use hashbrown::HashMap;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Calls of one command.
@@ -59,8 +60,8 @@ pub struct Stats {
     pub input_bytes: u64,
     /// Bytes that went out.
     pub output_bytes: u64,
-    /// By command.
-    pub by_command: BTreeMap<&'static str, Calls>,
+    /// By command, in no order.
+    pub by_command: HashMap<&'static str, Calls>,
     /// Refusals, by their first word.
     pub errors: BTreeMap<String, u64>,
     /// When SAVE or BGSAVE was last asked for, in seconds since 1970.

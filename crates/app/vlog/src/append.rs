@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 pub const RECORD_BYTES_MAX: usize = 512 << 20;
 
 /// Most changes of a group.
-pub const CHANGES_MAX: usize = 1 << 20;
+pub const CHANGES_MAX: usize = 1 << 26;
 
 /// A change of a log.
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +92,18 @@ impl Shared {
         positions: &mut Vec<Position>,
     ) -> Result<Receipt> {
         self.check()?;
+        if let [
+            Change::Append {
+                stream,
+                payload,
+                replaces,
+            },
+        ] = changes
+            && let Some((position, receipt)) = self.append_one(*stream, payload, *replaces)?
+        {
+            positions.push(position);
+            return Ok(receipt);
+        }
         let mut parts = self.plan(changes)?;
         for part in &parts {
             self.wait_for_room(part.lane)?;
@@ -100,7 +112,7 @@ impl Shared {
         for part in &parts {
             let lane = self.lanes.get(part.lane).ok_or(VlogError::NotLive)?;
             let mut buffer = lane.buffer.lock();
-            self.make_room(part, &mut buffer)?;
+            self.make_room(part.lane, &part.need, &mut buffer)?;
             buffers.push(buffer);
         }
         // Nothing fails from here on.
@@ -142,6 +154,55 @@ impl Shared {
         Counters::add(&self.counters.killed, killed);
         Counters::add(&self.counters.appended, changes.len() as u64);
         receipt.ok_or(VlogError::NotLive)
+    }
+
+    /// As [`Shared::change`], of one record; `None` where its kill goes to another lane.
+    fn append_one(
+        &self,
+        stream: u32,
+        payload: &[u8],
+        replaces: Option<Position>,
+    ) -> Result<Option<(Position, Receipt)>> {
+        let lane = self.lane_of(stream);
+        let mut need = Need::default();
+        need.record(payload.len());
+        if need.body > RECORD_BYTES_MAX {
+            return Err(VlogError::TooLong {
+                found: need.body as u64,
+                max: RECORD_BYTES_MAX as u64,
+            });
+        }
+        let target = match replaces {
+            Some(position) => Some(self.table.target(position)?),
+            None => None,
+        };
+        if let Some(target) = &target {
+            need.kills = 1;
+            if target.segment.lane.unwrap_or(lane) != lane {
+                return Ok(None);
+            }
+        }
+        self.wait_for_room(lane)?;
+        let state = self.lanes.get(lane).ok_or(VlogError::NotLive)?;
+        let mut buffer = state.buffer.lock();
+        self.make_room(lane, &need, &mut buffer)?;
+        // Nothing fails from here on; the order is that of `change`.
+        let chunk = buffer.chunk(&need, None).ok_or(VlogError::NotLive)?;
+        let receipt = Receipt {
+            lane: lane as u32,
+            chunk: chunk.id,
+        };
+        if let Some(target) = &target {
+            chunk.kills.push(target.name().to_u64());
+        }
+        let position = chunk.push(stream, payload);
+        if let Some(target) = &target {
+            let killed = target.segment.live.lock().kill(target.ordinal);
+            Counters::add(&self.counters.killed, killed.into());
+        }
+        self.wake_writer(lane, buffer);
+        Counters::add(&self.counters.appended, 1);
+        Ok(Some((position, receipt)))
     }
 
     /// Checks the changes and sorts them by lane.
@@ -215,20 +276,18 @@ impl Shared {
     }
 
     /// Begins a new segment where the one in use cannot take a part.
-    fn make_room(&self, part: &Part, buffer: &mut Buffer) -> Result<()> {
+    fn make_room(&self, lane: usize, need: &Need, buffer: &mut Buffer) -> Result<()> {
         if let Some(full) = &buffer.full {
             return Err(full.clone());
         }
-        if buffer.has_room(&part.need, self.options.segment_bytes) {
+        if buffer.has_room(need, self.options.segment_bytes) {
             return Ok(());
         }
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         if number >= NUMBER_END {
             return Err(VlogError::Segments);
         }
-        let segment = self
-            .table
-            .add(number, Some(part.lane), LiveSet::default())?;
+        let segment = self.table.add(number, Some(lane), LiveSet::default())?;
         buffer.segment = Some(segment);
         buffer.segment_bytes = 0;
         Ok(())

@@ -18,7 +18,7 @@ pub(crate) const RECORD_HEADER_BYTES: usize = 12;
 pub(crate) const BODY_BYTES_MAX: usize = (512 << 20) + 4096;
 
 /// Most kills in a block.
-pub(crate) const KILLS_MAX: usize = 1 << 20;
+pub(crate) const KILLS_MAX: usize = 1 << 26;
 
 const LAST: u32 = 1;
 

@@ -13,6 +13,9 @@ use std::sync::Arc;
 /// Bytes of one device write, more or less.
 const WRITE_BYTES: usize = 1 << 20;
 
+/// Bytes of memory that are kept for the next write at most.
+const KEPT_BYTES: usize = 2 * WRITE_BYTES;
+
 impl Shared {
     /// Writes what a lane has in memory to its file; nothing of that is durable yet.
     pub(crate) fn flush(&self, lane: usize) -> Result<()> {
@@ -34,6 +37,7 @@ impl Shared {
         // It locks the lanes.
         let written = written.map_err(|error| self.failed(error));
         let mut buffer = state.buffer.lock();
+        writer.give_back(&mut buffer);
         match written {
             Ok(()) => {
                 buffer.full = None;
@@ -117,7 +121,6 @@ impl Shared {
         chunks: &mut VecDeque<Chunk>,
         left: &mut usize,
     ) -> Result<()> {
-        let mut bytes = Vec::new();
         while let Some(first) = chunks.front() {
             let number = first.segment.number;
             if writer.file.as_ref().map(|file| file.segment.number) != Some(number) {
@@ -138,18 +141,19 @@ impl Shared {
                 count += 1;
                 size += chunk.bytes();
             }
+            let bytes = &mut writer.bytes;
             bytes.clear();
             bytes.reserve(size.next_multiple_of(SECTOR_BYTES as usize));
             let key = self.key(number);
             for (index, chunk) in chunks.iter().take(count).enumerate() {
                 let place = file.at + bytes.len() as u64;
                 let header = chunk.header(file.durable, index + 1 == count);
-                key.seal(place, &header, &chunk.kills, &chunk.body, &mut bytes);
+                key.seal(place, &header, &chunk.kills, &chunk.body, bytes);
             }
             let end = file.at + bytes.len() as u64;
             bytes.resize(bytes.len().next_multiple_of(SECTOR_BYTES as usize), 0);
             file.disk
-                .write_at(file.at, &bytes)
+                .write_at(file.at, bytes)
                 .map_err(VlogError::io("writing", &file.shown))?;
             Counters::add(&self.counters.written_bytes, bytes.len() as u64);
             file.at += bytes.len() as u64;
@@ -159,6 +163,10 @@ impl Shared {
                 file.kills += chunk.kills.len() as u64;
                 file.last_group = file.last_group.max(chunk.group);
                 writer.written = chunk.id;
+                crate::lane::keep(&mut writer.spare, chunk.body);
+            }
+            if writer.bytes.capacity() > KEPT_BYTES {
+                writer.bytes = Vec::new();
             }
         }
         Ok(())

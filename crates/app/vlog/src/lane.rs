@@ -13,6 +13,10 @@ use std::sync::Arc;
 /// one piece, large enough that its header does not count.
 pub(crate) const CHUNK_BYTES: usize = 256 << 10;
 
+/// Chunks whose memory is kept for the next ones: fresh memory of that size comes page by page from the
+/// kernel each time.
+const SPARE_CHUNKS: usize = 8;
+
 /// A block in the making: what is appended until the lane is written.
 pub(crate) struct Chunk {
     /// Chunks of a lane are counted from 1 in each opening.
@@ -59,6 +63,8 @@ pub(crate) struct Buffer {
     pub(crate) parked: bool,
     /// Why nothing can be written now.
     pub(crate) full: Option<VlogError>,
+    /// Memory of chunks that were written, to be used again.
+    spare: Vec<Vec<u8>>,
 }
 
 /// What a part of a group, or a single change, brings to a lane.
@@ -109,7 +115,7 @@ impl Buffer {
                 segment,
                 records: 0,
                 kills: Vec::new(),
-                body: Vec::new(),
+                body: self.spare.pop().unwrap_or_default(),
                 group,
                 parts,
             });
@@ -158,6 +164,27 @@ pub(crate) struct Writer {
     /// The last chunk that was written, and the last that is on the medium.
     pub(crate) written: u64,
     pub(crate) synced: u64,
+    /// Memory of writes, used again.
+    pub(crate) bytes: Vec<u8>,
+    /// Memory of chunks that were written.
+    pub(crate) spare: Vec<Vec<u8>>,
+}
+
+/// Keeps the memory of a chunk that was written, if it is of the usual size.
+pub(crate) fn keep(spare: &mut Vec<Vec<u8>>, mut body: Vec<u8>) {
+    if spare.len() < SPARE_CHUNKS && body.capacity() <= 2 * CHUNK_BYTES {
+        body.clear();
+        spare.push(body);
+    }
+}
+
+impl Writer {
+    /// Gives the memory of chunks that were written back to who appends.
+    pub(crate) fn give_back(&mut self, buffer: &mut Buffer) {
+        for body in self.spare.drain(..) {
+            keep(&mut buffer.spare, body);
+        }
+    }
 }
 
 /// One lane. Locks are taken in this order: `writer`, then `buffer` (several by rising lane).

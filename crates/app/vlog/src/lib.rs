@@ -79,7 +79,7 @@ mod vlog;
 pub use append::{CHANGES_MAX, Change, RECORD_BYTES_MAX, Receipt};
 pub use compaction::Compacted;
 pub use error::{Result, VlogError};
-pub use options::{Compaction, Options, Sync, Wake};
+pub use options::{Compaction, Expect, Options, Sync, Wake};
 pub use place::Directory;
 pub use position::Position;
 pub use recovery::{Record, Sink};

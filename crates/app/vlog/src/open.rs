@@ -117,6 +117,15 @@ pub(crate) fn open(
     for (number, set) in sets {
         slots.insert(number, table.add(number, None, set)?.slot);
     }
+    if let Some(expect) = &options.expect {
+        expect(
+            recovered
+                .sets
+                .values()
+                .map(|set| u64::from(set.live()))
+                .sum(),
+        );
+    }
     let threads = options.recovery_threads;
     let present = replay(&places, read.log, &recovered, &slots, threads, sink)?;
     // What was handed out once has to be there the next time too.

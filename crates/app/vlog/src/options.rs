@@ -29,6 +29,9 @@ pub struct Compaction {
 /// to return soon: a write to an eventfd, say.
 pub type Wake = Arc<dyn Fn(u32) + Send + std::marker::Sync>;
 
+/// Called once in an opening, before the first live record is handed out, with how many there are.
+pub type Expect = Arc<dyn Fn(u64) + Send + std::marker::Sync>;
+
 /// Options of an opening; none is kept on disk.
 #[derive(Clone)]
 pub struct Options {
@@ -52,6 +55,8 @@ pub struct Options {
     pub recovery_threads: u32,
     /// Who is told that more is durable.
     pub wake: Option<Wake>,
+    /// Who is told how many records are live, to make room for them.
+    pub expect: Option<Expect>,
 }
 
 impl Default for Options {
@@ -68,6 +73,7 @@ impl Default for Options {
             threads: true,
             recovery_threads: 2,
             wake: None,
+            expect: None,
         }
     }
 }

@@ -3,5 +3,6 @@
 mod crash;
 mod damage;
 mod formats;
+mod large;
 mod model;
 mod threads;

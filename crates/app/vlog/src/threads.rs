@@ -139,6 +139,8 @@ fn write_lane(shared: &Shared, lane: usize) {
 
 /// Compacts what is worth it until the log ends or stops.
 fn compact(shared: &Shared) {
+    // Whoever appends is not to wait for a core.
+    env::priority::give_way();
     loop {
         {
             let (hinted, wake) = &shared.compact;

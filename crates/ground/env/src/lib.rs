@@ -58,6 +58,7 @@ pub mod extents;
 pub mod handle;
 pub mod net;
 pub mod page_cache;
+pub mod priority;
 pub mod real;
 #[cfg(feature = "sim")]
 pub mod sim;

@@ -221,7 +221,9 @@ impl Engine {
     fn command_stats(&self, text: &mut String) {
         text.push_str("\r\n# Commandstats\r\n");
         let mut lines = Lines(text);
-        for (name, calls) in &self.stats.by_command {
+        let mut all: Vec<_> = self.stats.by_command.iter().collect();
+        all.sort_unstable_by_key(|(name, _)| **name);
+        for (name, calls) in all {
             lines.line(
                 &format!("cmdstat_{name}"),
                 format_args!(

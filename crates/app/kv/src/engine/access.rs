@@ -63,26 +63,27 @@ impl Engine {
     pub(crate) fn read(&mut self, database: u8, key: &[u8]) -> Option<&Entry> {
         let shard = ShardId::of(key);
         self.note_due(shard);
-        let (mode, now_ms) = (self.mode, self.now_ms);
-        let found = self.keyspace.shard_mut(shard).get_mut(database, key);
-        let over = match &found {
-            None => {
-                self.stats.misses += 1;
-                return None;
-            }
-            Some(entry) => {
-                mode == Mode::Serving && entry.expires_ms().is_some_and(|at| at <= now_ms)
-            }
-        };
-        if over {
+        let now_ms = self.now_ms;
+        // Where nothing expires the entry is looked up once.
+        if self.keyspace.shard(shard).table(database).expiring > 0
+            && let Some(entry) = self.keyspace.shard(shard).get(database, key)
+            && self.is_over(entry)
+        {
             self.expire(database, key);
             self.stats.misses += 1;
             return None;
         }
-        self.stats.hits += 1;
-        let entry = self.keyspace.shard_mut(shard).get_mut(database, key)?;
-        self.config.eviction.used(entry, now_ms, &mut self.rng);
-        Some(entry)
+        match self.keyspace.shard_mut(shard).get_mut(database, key) {
+            None => {
+                self.stats.misses += 1;
+                None
+            }
+            Some(entry) => {
+                self.stats.hits += 1;
+                self.config.eviction.used(entry, now_ms, &mut self.rng);
+                Some(entry)
+            }
+        }
     }
 
     /// A string that is read.
@@ -119,7 +120,16 @@ impl Engine {
         {
             entry.set_access(access);
             entry.set_flag(Flags::RAW, false);
-            return self.touch(database, key);
+            if !entry.has(Flags::WHOLE) {
+                entry.set_flag(Flags::WHOLE, true);
+                self.changes.dirty.push(Dirty {
+                    database,
+                    shard,
+                    key: key.into(),
+                    change: None,
+                });
+            }
+            return self.signal(database, key);
         }
         self.insert(database, Entry::text(key, text, expires_ms, access));
     }

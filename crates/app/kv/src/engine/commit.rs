@@ -31,6 +31,46 @@ impl Engine {
     /// # Errors
     /// Nothing was appended; what was changed is tried again with the next commit, as a whole.
     pub(crate) fn commit(&mut self) -> Result<u64, VlogError> {
+        if let ([dirty], []) = (&*self.changes.dirty, &*self.changes.graves)
+            && dirty.change.is_none()
+        {
+            return self.commit_one();
+        }
+        self.commit_all()
+    }
+
+    /// As [`Engine::commit`], where one entry is to be logged as a whole: it is looked up once.
+    fn commit_one(&mut self) -> Result<u64, VlogError> {
+        let (Some(journal), Some(dirty)) = (&mut self.journal, self.changes.dirty.first()) else {
+            return self.commit_all();
+        };
+        let shard = self.keyspace.shard_mut(dirty.shard);
+        let text = shard.get_mut(dirty.database, &dirty.key);
+        // An object may have changes that are dead from now on.
+        let is_whole =
+            |entry: &&mut Entry| matches!(entry, Entry::Text(_)) && entry.has(Flags::WHOLE);
+        let Some(entry) = text.filter(is_whole) else {
+            return self.commit_all();
+        };
+        let bytes = &mut self.scratch.bytes;
+        bytes.clear();
+        push_whole(bytes, dirty.database, entry);
+        let change = Change::Append {
+            stream: u32::from(dirty.shard.0),
+            payload: bytes,
+            replaces: entry.position(),
+        };
+        self.scratch.positions.clear();
+        // What the log refuses stays as it is, and is tried again.
+        let chunk = journal.append(&[change], &mut self.scratch.positions)?;
+        entry.set_flag(Flags::WHOLE, false);
+        entry.set_position(self.scratch.positions.first().copied());
+        let waits = journal.policy == crate::journal::Policy::Always;
+        self.changes.dirty.clear();
+        Ok(if waits { chunk } else { 0 })
+    }
+
+    fn commit_all(&mut self) -> Result<u64, VlogError> {
         let mut bytes = std::mem::take(&mut self.scratch.bytes);
         let mut positions = std::mem::take(&mut self.scratch.positions);
         bytes.clear();

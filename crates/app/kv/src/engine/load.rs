@@ -2,15 +2,16 @@
 
 use super::{Engine, Mode};
 use crate::config::Config;
-use crate::entry::Entry;
+use crate::entry::{Entry, TEXT_BYTES_MAX};
 use crate::journal::{Journal, Policy};
 use crate::keyspace::{Keyspace, Shard};
 use crate::marker::{self, MARKER_NAME, Marker};
 use crate::record::{self, Kind, RecordError};
 use crate::session::{ClientId, Session, Token};
-use crate::slot::ShardId;
+use crate::slot::{SHARDS, ShardId};
 use crate::value::Value;
 use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vlog::{Directory, Options, Position, Record, Vlog, VlogError, VlogId};
 
@@ -104,6 +105,20 @@ struct Pending {
 struct Part {
     shard: Shard,
     changes: Vec<Pending>,
+    /// Records of it that were not counted yet.
+    uncounted: u64,
+}
+
+/// Records of a shard that are counted at once, so that threads do not wait for each other's counting.
+const COUNT_STEP: u64 = 64;
+
+impl Part {
+    fn count(&mut self, seen: &AtomicU64) {
+        self.uncounted += 1;
+        if self.uncounted == COUNT_STEP {
+            seen.fetch_add(std::mem::take(&mut self.uncounted), Ordering::Relaxed);
+        }
+    }
 }
 
 /// Opens the log of a server, or makes one where there is none, and reads all entries. `seen` counts
@@ -195,22 +210,37 @@ fn read(
     may_make: bool,
 ) -> Result<Loaded, LoadError> {
     let shards = Keyspace::default().into_shards();
-    let parts: Vec<Mutex<Part>> = shards
-        .into_iter()
-        .map(|shard| {
-            let changes = Vec::new();
-            Mutex::new(Part { shard, changes })
-        })
-        .collect();
+    let parts: Arc<Vec<Mutex<Part>>> = Arc::new(
+        shards
+            .into_iter()
+            .map(|shard| {
+                Mutex::new(Part {
+                    shard,
+                    changes: Vec::new(),
+                    uncounted: 0,
+                })
+            })
+            .collect(),
+    );
+    let expecting = parts.clone();
+    let options = Options {
+        // Most are in database 0, and shards are about as large as each other.
+        expect: Some(Arc::new(move |records| {
+            let each = usize::try_from(records).unwrap_or(0) / SHARDS;
+            for part in expecting.iter() {
+                part.lock().shard.reserve(0, each);
+            }
+        })),
+        ..options
+    };
     let failed: Mutex<Option<LoadError>> = Mutex::new(None);
     let sink = |record: Record<'_>| {
-        if let Err(why) = take(&parts, &record, config) {
+        if let Err(why) = take(&parts, &record, config, seen) {
             let stream = record.stream;
             failed
                 .lock()
                 .get_or_insert(LoadError::Record { stream, why });
         }
-        seen.fetch_add(1, Ordering::Relaxed);
     };
     let log = match Vlog::open(LOG_NAME, directories()?, options.clone(), &sink) {
         Err(VlogError::Missing { .. }) if may_make => {
@@ -226,10 +256,17 @@ fn read(
     if let Some(error) = failed.into_inner() {
         return Err(error);
     }
-    let parts: Vec<Part> = parts.into_iter().map(Mutex::into_inner).collect();
     let mut changes = Vec::new();
     let mut shards = Vec::new();
-    for (stream, mut part) in (0..).zip(parts) {
+    for (stream, part) in (0..).zip(parts.iter()) {
+        let empty = Part {
+            shard: Shard::default(),
+            changes: Vec::new(),
+            uncounted: 0,
+        };
+        let mut part = std::mem::replace(&mut *part.lock(), empty);
+        seen.fetch_add(part.uncounted, Ordering::Relaxed);
+        part.shard.fit(0);
         part.changes.sort_by_key(|change| change.order);
         changes.extend(part.changes.into_iter().map(|change| (stream, change)));
         shards.push(part.shard);
@@ -244,7 +281,12 @@ fn read(
 }
 
 /// Takes a record in.
-fn take(parts: &[Mutex<Part>], record: &Record<'_>, config: &Config) -> Result<(), RecordError> {
+fn take(
+    parts: &[Mutex<Part>],
+    record: &Record<'_>,
+    config: &Config,
+    seen: &AtomicU64,
+) -> Result<(), RecordError> {
     let decoded = record::decode(record.payload)?;
     let shard = ShardId::of(decoded.key);
     let stream = |expected: ShardId| RecordError::Stream {
@@ -257,6 +299,9 @@ fn take(parts: &[Mutex<Part>], record: &Record<'_>, config: &Config) -> Result<(
     let part = parts.get(shard.index()).ok_or_else(|| stream(shard))?;
     let (key, expires) = (decoded.key, decoded.expires_ms);
     let mut entry = match decoded.kind {
+        Kind::Text if decoded.body.len() <= TEXT_BYTES_MAX => {
+            Entry::text(key, decoded.body, expires, 0)
+        }
         Kind::Text => Entry::new(key, Value::Text(decoded.body.to_vec()), expires, 0),
         Kind::Object => {
             let value =
@@ -271,7 +316,9 @@ fn take(parts: &[Mutex<Part>], record: &Record<'_>, config: &Config) -> Result<(
                 key: key.to_vec(),
                 body: decoded.body.to_vec(),
             };
-            part.lock().changes.push(change);
+            let mut part = part.lock();
+            part.count(seen);
+            part.changes.push(change);
             return Ok(());
         }
     };
@@ -279,7 +326,9 @@ fn take(parts: &[Mutex<Part>], record: &Record<'_>, config: &Config) -> Result<(
     if let Entry::Object(object) = &mut entry {
         object.whole_bytes = record.payload.len() as u64;
     }
-    match part.lock().shard.insert(decoded.database, entry) {
+    let mut part = part.lock();
+    part.count(seen);
+    match part.shard.insert(decoded.database, entry) {
         None => Ok(()),
         Some(_) => Err(RecordError::Twice),
     }

@@ -41,6 +41,7 @@ pub(super) fn options(lanes: u32) -> Options {
         threads: false,
         recovery_threads: 1,
         wake: None,
+        expect: None,
     }
 }
 

@@ -98,8 +98,8 @@ pub(super) fn run(scene: &mut Scene<'_>, report: &mut Report) -> anyhow::Result<
             };
             driver.run(&mut load, Until::Dry, 1)?;
             server.settle()?;
-            // As many bytes of changes again, and a half.
-            load.end = elements * 5 / 2;
+            // More bytes of changes than the whole has: each has the name of the command and the key too.
+            load.end = elements * 2;
             let outcome = driver.run(&mut load, Until::Dry, 1)?;
             longest.add(side, outcome.quantile(0, 1.0));
             p999.add(side, outcome.quantile(0, 0.999));

@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 /// Bytes that are read at once.
 const READ_BYTES: usize = 256 << 10;
 
+/// Values that are asked for at once when all are compared.
+const VERIFIED_AT_ONCE: usize = 128;
+
 /// Longest time without any answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -241,24 +244,32 @@ impl Driver {
     /// Names the first key that has something else.
     pub(super) fn verify(&self, address: SocketAddr, database_key: Key) -> anyhow::Result<u64> {
         let mut stream = TcpStream::connect(address)?;
-        let mut wanted = Vec::new();
         let mut input = Vec::new();
-        for key in 0..self.versions.count() {
-            wanted.clear();
-            database_key.ask(&mut wanted, key);
+        let mut buffer = vec![0; READ_BYTES];
+        let count = self.versions.count();
+        for first in (0..count).step_by(VERIFIED_AT_ONCE) {
+            let last = count.min(first + VERIFIED_AT_ONCE as u64);
+            let mut wanted = Vec::new();
+            (first..last).for_each(|key| database_key.ask(&mut wanted, key));
             stream.write_all(&wanted)?;
-            let mut buffer = [0; 16 << 10];
-            let taken = loop {
-                if let Some((found, length)) = resp::reply(&input)? {
-                    self.verify_one(key, &found)?;
-                    break length;
+            let mut next = first;
+            while next < last {
+                let mut taken = 0;
+                while let Some((found, length)) =
+                    resp::reply(input.get(taken..).unwrap_or_default())?
+                {
+                    self.verify_one(next, &found)?;
+                    taken += length;
+                    next += 1;
                 }
-                match stream.read(&mut buffer)? {
-                    0 => bail!("the server ended the connection"),
-                    count => input.extend_from_slice(buffer.get(..count).unwrap_or_default()),
+                input.drain(..taken);
+                if next < last {
+                    match stream.read(&mut buffer)? {
+                        0 => bail!("the server ended the connection"),
+                        read => input.extend_from_slice(buffer.get(..read).unwrap_or_default()),
+                    }
                 }
-            };
-            input.drain(..taken);
+            }
         }
         Ok(self.versions.count())
     }
