@@ -22,6 +22,7 @@ mod keys;
 mod lists;
 mod pubsub;
 mod scan;
+mod scripts;
 mod server;
 mod sets;
 mod sort;
@@ -29,6 +30,8 @@ mod sorted_combine;
 mod sorted_sets;
 mod strings;
 mod transactions;
+
+pub(crate) use info::REDIS_VERSION;
 
 /// What a command does; a set of bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -171,6 +174,7 @@ static TABLES: &[&[Command]] = &[
     info::COMMANDS,
     introspect::COMMANDS,
     debug::COMMANDS,
+    scripts::COMMANDS,
 ];
 
 /// All commands.

@@ -2,6 +2,7 @@
 
 mod commands;
 mod crash;
+mod scripts;
 mod start;
 
 use crate::{Config, Engine, Policy, Token, load};

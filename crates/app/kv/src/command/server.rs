@@ -116,6 +116,7 @@ fn shutdown(call: &mut Call<'_>) -> Answer {
             _ => return Err(SYNTAX),
         }
     }
+    call.engine.scripts.abandon();
     call.engine.orders.push(Order::Shutdown);
     call.session.closing = true;
     Ok(())
