@@ -23,6 +23,7 @@ mod keys;
 mod lists;
 mod pubsub;
 mod scan;
+mod scripts;
 mod server;
 mod sets;
 mod sort;
@@ -180,6 +181,7 @@ static TABLES: &[&[Command]] = &[
     info::COMMANDS,
     introspect::COMMANDS,
     debug::COMMANDS,
+    scripts::COMMANDS,
 ];
 
 /// All commands.

@@ -207,6 +207,11 @@ impl Config {
         self.text(name).parse().unwrap_or(0)
     }
 
+    /// Microseconds after which a script takes long; 0 for never.
+    pub(crate) fn busy_reply_us(&self) -> u64 {
+        u64::try_from(self.number("busy-reply-threshold")).map_or(0, |ms| ms.saturating_mul(1000))
+    }
+
     /// The password, if one is needed.
     pub fn password(&self) -> Option<&str> {
         Some(self.text("requirepass")).filter(|password| !password.is_empty())
@@ -280,6 +285,14 @@ impl Config {
         // The same setting under its old name.
         for (one, other) in [("listpack", "ziplist"), ("ziplist", "listpack")] {
             self.fix(&name.replace(one, other), &value);
+        }
+        for (one, other) in [
+            ("lua-time-limit", "busy-reply-threshold"),
+            ("busy-reply-threshold", "lua-time-limit"),
+        ] {
+            if *name == one {
+                self.fix(other, &value);
+            }
         }
         self.fix(name, &value);
         Ok(())

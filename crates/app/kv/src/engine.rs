@@ -10,6 +10,7 @@ use crate::journal::Journal;
 use crate::keyspace::Keyspace;
 use crate::protocol::UNAUTHENTICATED;
 use crate::pubsub::PubSub;
+use crate::script::{Outside, Scripts};
 use crate::session::{ClientId, Replies, Session, Token};
 use crate::stats::Stats;
 use crate::transaction::Watchers;
@@ -61,6 +62,9 @@ pub struct Engine {
     pub(crate) watchers: Watchers,
     pub(crate) pubsub: PubSub,
     pub(crate) monitors: usize,
+    pub(crate) scripts: Scripts,
+    /// What drives it, where a script that takes long may reach it.
+    pub outside: Option<Box<dyn Outside>>,
     /// Sessions that got replies they did not ask for, or have to end.
     touched: Vec<Token>,
     /// Messages for the session that runs a command now: they come behind its reply.
@@ -121,6 +125,8 @@ impl Engine {
             watchers: Watchers::default(),
             pubsub: PubSub::default(),
             monitors: 0,
+            scripts: Scripts::default(),
+            outside: None,
             touched: Vec::new(),
             own_messages: Vec::new(),
             broken: Vec::new(),
@@ -171,6 +177,12 @@ impl Engine {
         }
     }
 
+    /// Has each command of a script be a group of its own: a fault that tests plant, and have to find.
+    #[doc(hidden)]
+    pub fn plant_scripts_apart(&mut self) {
+        self.scripts.apart = true;
+    }
+
     /// A client came. `None` where there are too many.
     pub fn connect(&mut self, address: [String; 2]) -> Option<Token> {
         if self.clients >= self.config.maxclients() {
@@ -180,7 +192,15 @@ impl Engine {
         self.next_client += 1;
         self.clients += 1;
         self.stats.connections += 1;
-        let free = self.sessions.iter().position(Option::is_none);
+        // The place of who runs a script is not free.
+        let taken = self
+            .scripts
+            .running
+            .as_ref()
+            .map(|running| running.caller.0);
+        let mut places = self.sessions.iter().enumerate();
+        let free = places.find(|(at, place)| place.is_none() && Some(*at) != taken);
+        let free = free.map(|(at, _)| at);
         let at = free.unwrap_or_else(|| {
             self.sessions.push(None);
             self.sessions.len() - 1
@@ -361,6 +381,7 @@ impl Engine {
                  RESET are allowed in this context"
             )));
         }
+        self.scripts.may_admit(command.name, arguments)?;
         if command.does(Does::WRITE) {
             self.may_write()?;
         }
@@ -423,8 +444,11 @@ impl Engine {
             arguments,
         };
         let answer = (command.handler)(&mut call);
-        for message in std::mem::take(&mut self.own_messages) {
-            session.reply.raw(&message);
+        // In a transaction or a script there is no place for them among its replies.
+        if !self.in_transaction {
+            for message in std::mem::take(&mut self.own_messages) {
+                session.reply.raw(&message);
+            }
         }
         let failed = answer.is_err();
         if let Err(fault) = answer {
@@ -437,7 +461,8 @@ impl Engine {
 
     /// Brings what a request changed to the log, and holds its reply back as long as it has to be.
     fn finish(&mut self, session: &mut Session, before: usize) {
-        if !self.changes.is_empty() {
+        // While a script runs, other clients are served; what it changed goes to the log at its end.
+        if !self.changes.is_empty() && self.scripts.running.is_none() {
             match self.commit() {
                 Ok(chunk) => self.due = self.due.max(chunk),
                 Err(error) => {

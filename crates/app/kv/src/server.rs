@@ -3,10 +3,10 @@
 use crate::config::Config;
 use crate::engine::{Engine, LoadError, Loaded, Order, Saving, load};
 use crate::journal::Policy;
-use crate::session::Token;
-use connection::{Connection, Stream};
+use crate::script::Outside;
 use mio::net::{TcpListener, UnixListener};
 use mio::{Events, Interest, Poll, Waker};
+use sockets::{LISTENERS, Listener, Sockets, WAKER, wall_ms};
 use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -14,9 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 mod connection;
+mod sockets;
 
 /// How a server works.
 #[derive(Clone, Debug)]
@@ -82,12 +83,6 @@ impl Handle {
     }
 }
 
-const WAKER: mio::Token = mio::Token(0);
-/// Listeners have the tokens from here on.
-const LISTENERS: usize = 1;
-/// Connections have the tokens from here on: there are fewer listeners.
-const CONNECTIONS: usize = 1024;
-
 /// How often entries that are over are looked for, and other things that time brings.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -97,29 +92,19 @@ const SAVE_LOOK: Duration = Duration::from_millis(2);
 /// How long a file that is compacted at a request is dead at least, in percent.
 const COMPACT_DEAD_PERCENT: u32 = 10;
 
-enum Listener {
-    Tcp(TcpListener),
-    Unix(UnixListener, PathBuf),
-}
-
 /// A server that listens, and has not begun to serve.
 pub struct Server {
-    poll: Poll,
     waker: Arc<Waker>,
     stop: Arc<AtomicBool>,
-    listeners: Vec<Listener>,
+    /// A script that takes long has them meanwhile.
+    sockets: Box<Sockets>,
     engine: Engine,
-    connections: Vec<Option<Connection>>,
-    /// Connections with something to do before the next wait.
-    busy: Vec<Token>,
     loading: Option<Receiver<Result<Loaded, LoadError>>>,
     /// Records that were read, while the log is read.
     progress: Arc<AtomicU64>,
     durable: Arc<AtomicBool>,
     compactor: Option<JoinHandle<()>>,
-    accept_again: bool,
     saving: Saving,
-    began: Instant,
     next_tick: Instant,
 }
 
@@ -164,21 +149,17 @@ impl Server {
         let rng = env::Rng::from_kernel()
             .map_err(|errno| std::io::Error::from_raw_os_error(errno.raw_os_error()))
             .map_err(system("random numbers"))?;
+        let durable: Arc<AtomicBool> = Arc::default();
         let mut server = Server {
-            poll,
             waker: Arc::new(waker),
             stop: Arc::default(),
-            listeners,
+            sockets: Box::new(Sockets::new(poll, listeners, durable.clone())),
             engine: Engine::new(options.config.clone(), rng),
-            connections: Vec::new(),
-            busy: Vec::new(),
             loading: None,
             progress: Arc::default(),
-            durable: Arc::default(),
+            durable,
             compactor: None,
-            accept_again: false,
             saving: Saving::No,
-            began: Instant::now(),
             next_tick: Instant::now(),
         };
         server.engine.config.fix_policy(options.policy);
@@ -198,7 +179,7 @@ impl Server {
 
     /// Where it listens for TCP.
     pub fn addresses(&self) -> Vec<std::io::Result<SocketAddr>> {
-        let listeners = self.listeners.iter();
+        let listeners = self.sockets.listeners.iter();
         listeners
             .filter_map(|listener| match listener {
                 Listener::Tcp(listener) => Some(listener.local_addr()),
@@ -268,11 +249,10 @@ impl Server {
         let mut events = Events::with_capacity(1024);
         loop {
             let wait = self.wait();
-            match self.poll.poll(&mut events, Some(wait)) {
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                polled => polled.map_err(system("waiting for events"))?,
-            }
-            self.set_time();
+            self.sockets
+                .wait(&mut events, wait)
+                .map_err(system("waiting for events"))?;
+            self.sockets.set_time(&mut self.engine);
             if self.stop.load(Ordering::Acquire) {
                 return self.end();
             }
@@ -289,20 +269,8 @@ impl Server {
             if self.durable.swap(false, Ordering::AcqRel) {
                 self.engine.note_durable();
             }
-            for event in &events {
-                match event.token() {
-                    WAKER => {}
-                    mio::Token(at) if at < CONNECTIONS => self.accept(at - LISTENERS),
-                    mio::Token(at) => {
-                        let token = Token(at - CONNECTIONS);
-                        if let Some(connection) = self.connection(token) {
-                            connection.note(event);
-                            self.busy.push(token);
-                        }
-                    }
-                }
-            }
-            self.work();
+            self.sockets.note(&events, &mut self.engine);
+            self.sockets = self.sockets.work(&mut self.engine);
             self.saving = self.engine.save_slice();
             if self.next_tick <= Instant::now() {
                 self.tick();
@@ -317,7 +285,7 @@ impl Server {
     }
 
     fn wait(&self) -> Duration {
-        if !self.busy.is_empty() || self.engine.has_touched() {
+        if self.sockets.has_work() || self.engine.has_touched() {
             return Duration::ZERO;
         }
         let tick = match self.saving {
@@ -331,108 +299,11 @@ impl Server {
         }
     }
 
-    fn set_time(&mut self) {
-        let process_us = self.began.elapsed().as_micros() as u64;
-        self.engine.set_time(wall_ms(), process_us);
-    }
-
-    fn connection(&mut self, token: Token) -> Option<&mut Connection> {
-        self.connections.get_mut(token.0).and_then(Option::as_mut)
-    }
-
-    fn accept(&mut self, listener: usize) {
-        loop {
-            let accepted = match self.listeners.get(listener) {
-                Some(Listener::Tcp(listener)) => listener.accept().map(|(stream, from)| {
-                    // A reply does not wait for more.
-                    let _ = stream.set_nodelay(true);
-                    let here = stream.local_addr().map(|address| address.to_string());
-                    (
-                        Stream::Tcp(stream),
-                        [from.to_string(), here.unwrap_or_default()],
-                    )
-                }),
-                Some(Listener::Unix(listener, path)) => listener.accept().map(|(stream, _)| {
-                    let path = format!("{}:0", path.display());
-                    (Stream::Unix(stream), [path.clone(), path])
-                }),
-                None => return,
-            };
-            match accepted {
-                Ok((stream, address)) => self.welcome(stream, address),
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
-                Err(error) => {
-                    tracing::warn!(%error, "a client could not be taken; it is tried again");
-                    self.accept_again = true;
-                    return;
-                }
-            }
-        }
-    }
-
-    fn welcome(&mut self, mut stream: Stream, address: [String; 2]) {
-        let Some(token) = self.engine.connect(address) else {
-            stream.refuse(b"-ERR max number of clients reached\r\n");
-            return;
-        };
-        let at = mio::Token(CONNECTIONS + token.0);
-        if let Err(error) = stream.register(self.poll.registry(), at) {
-            tracing::warn!(%error, "a client could not be taken");
-            self.engine.disconnect(token);
-            return;
-        }
-        if self.connections.len() <= token.0 {
-            self.connections.resize_with(token.0 + 1, || None);
-        }
-        if let Some(place) = self.connections.get_mut(token.0) {
-            *place = Some(Connection::new(stream));
-        }
-        self.busy.push(token);
-    }
-
-    /// Reads, runs and writes for all connections that have something to do.
-    fn work(&mut self) {
-        self.engine.end_waits();
-        let mut again = Vec::new();
-        let busy = std::mem::take(&mut self.busy);
-        for token in &busy {
-            if let Some(connection) = self.connections.get_mut(token.0).and_then(Option::as_mut)
-                && connection.serve(&mut self.engine, *token)
-            {
-                again.push(*token);
-            }
-        }
-        let touched = self.engine.take_touched();
-        for token in busy.iter().chain(&touched) {
-            let Some(connection) = self.connections.get_mut(token.0).and_then(Option::as_mut)
-            else {
-                continue;
-            };
-            match connection.flush(&mut self.engine, *token) {
-                connection::After::Nothing => {}
-                connection::After::Serve => again.push(*token),
-                connection::After::Gone => {
-                    if let Some(mut connection) =
-                        self.connections.get_mut(token.0).and_then(Option::take)
-                    {
-                        connection.deregister(self.poll.registry());
-                    }
-                    self.engine.disconnect(*token);
-                }
-            }
-        }
-        again.sort_unstable();
-        again.dedup();
-        self.busy = again;
-    }
-
     fn tick(&mut self) {
         self.next_tick = Instant::now() + TICK;
         self.engine.sweep();
         self.engine.end_idle();
-        if std::mem::take(&mut self.accept_again) {
-            (0..self.listeners.len()).for_each(|listener| self.accept(listener));
-        }
+        self.sockets.accept_again(&mut self.engine);
         if self.compactor.as_ref().is_some_and(JoinHandle::is_finished)
             && let Some(compactor) = self.compactor.take()
         {
@@ -471,12 +342,8 @@ impl Server {
         let closed = self.engine.close();
         // Replies that waited for the log may go now.
         self.engine.note_durable();
-        for (at, connection) in self.connections.iter_mut().enumerate() {
-            if let Some(connection) = connection {
-                connection.flush(&mut self.engine, Token(at));
-            }
-        }
-        for listener in &self.listeners {
+        self.sockets.flush_all(&mut self.engine);
+        for listener in &self.sockets.listeners {
             if let Listener::Unix(_, path) = listener {
                 // It may be gone.
                 let _ = std::fs::remove_file(path);
@@ -493,11 +360,6 @@ fn remove_dead_socket(path: &Path) {
         // What cannot be removed is said by who listens there.
         let _ = std::fs::remove_file(path);
     }
-}
-
-fn wall_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as u64)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod commands;
 mod crash;
 mod save;
+mod scripts;
 mod start;
 
 use crate::{Config, Engine, Policy, Token, load};

@@ -217,7 +217,8 @@ fn differences(version: &str, config: Config) -> Vec<String> {
     redis.ask(&hello);
     ask(&mut engine, client, &hello);
     let mut differences = Vec::new();
-    for line in include_str!("dialogues.txt").lines() {
+    let scripts = include_str!("scripts.txt").lines();
+    for line in include_str!("dialogues.txt").lines().chain(scripts) {
         if line.starts_with('#') {
             continue;
         }

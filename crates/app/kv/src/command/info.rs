@@ -111,6 +111,9 @@ impl Engine {
         let used = self.keyspace.memory_bytes();
         lines.line("used_memory", used);
         lines.line("used_memory_dataset", used);
+        let (scripts, bytes) = self.scripts.size();
+        lines.line("used_memory_vm_eval", bytes);
+        lines.line("number_of_cached_scripts", scripts);
         lines.line("maxmemory", self.config.maxmemory);
         let names = crate::eviction::Eviction::NAMES;
         let mut names = names

@@ -130,6 +130,7 @@ fn shutdown(call: &mut Call<'_>) -> Answer {
         }
         call.engine.finish_save().map_err(failed)?;
     }
+    call.engine.scripts.abandon();
     call.engine.orders.push(Order::Shutdown);
     call.session.closing = true;
     Ok(())

@@ -215,12 +215,31 @@ impl Reply {
 
     /// Text for people.
     pub fn verbatim(&mut self, text: &str) {
+        self.verbatim_of(b"txt", text.as_bytes());
+    }
+
+    /// Text of a format of three letters; of others the first three count, or spaces.
+    pub fn verbatim_of(&mut self, format: &[u8], text: &[u8]) {
         match self.version {
-            Version::Two => self.bulk(text.as_bytes()),
+            Version::Two => self.bulk(text),
             Version::Three => {
                 self.head(b'=', text.len() as i64 + 4);
-                self.bytes.extend_from_slice(b"txt:");
-                self.bytes.extend_from_slice(text.as_bytes());
+                let letters = format.iter().chain(b"   ").take(3);
+                self.bytes.extend(letters);
+                self.bytes.push(b':');
+                self.bytes.extend_from_slice(text);
+                self.bytes.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+
+    /// A number of any size, in digits.
+    pub fn big_number(&mut self, digits: &str) {
+        match self.version {
+            Version::Two => self.bulk(digits.as_bytes()),
+            Version::Three => {
+                self.bytes.push(b'(');
+                self.bytes.extend_from_slice(digits.as_bytes());
                 self.bytes.extend_from_slice(b"\r\n");
             }
         }

@@ -113,6 +113,12 @@ impl Connection {
         };
     }
 
+    /// Events may have come that were not seen: tries tell.
+    pub(super) fn note_missed(&mut self) {
+        self.readable = true;
+        self.writable = true;
+    }
+
     pub(super) fn note(&mut self, event: &Event) {
         self.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
         self.writable |= event.is_writable() || event.is_write_closed() || event.is_error();

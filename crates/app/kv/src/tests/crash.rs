@@ -71,16 +71,38 @@ fn command(rng: &mut Rng) -> String {
     }
 }
 
-fn work(world: &World, notes: &Notes<Event>, count: usize, hasty: bool) {
+/// A script of several commands, which is all or nothing.
+fn script(rng: &mut Rng) -> String {
+    let lines: Vec<String> = (0..2 + rng.below(4)).map(|_| command(rng)).collect();
+    let calls = lines.iter().map(|line| {
+        let words: Vec<String> = line.split(' ').map(|word| format!("'{word}'")).collect();
+        format!("redis.pcall({})", words.join(","))
+    });
+    format!("EVAL \"{}\" 0", calls.collect::<Vec<_>>().join(" "))
+}
+
+/// A bug that is planted, and has to be found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bug {
+    None,
+    /// Replies do not wait.
+    Hasty,
+    /// Each command of a script is a group of its own.
+    Apart,
+}
+
+fn work(world: &World, notes: &Notes<Event>, count: usize, bug: Bug) {
     let mut rng = world.rng();
     let (mut engine, mut client) = open(world, Policy::Always);
     notes.note(Event::Opened(engine.contents()));
     let (mut ran, mut answered) = (0, 0);
     for _ in 0..count {
-        if hasty {
-            engine.plant_hasty_replies();
+        match bug {
+            Bug::None => {}
+            Bug::Hasty => engine.plant_hasty_replies(),
+            Bug::Apart => engine.plant_scripts_apart(),
         }
-        match rng.below(20) {
+        match rng.below(23) {
             0..14 => {
                 send(&mut engine, client, &command(&mut rng));
                 ran += 1;
@@ -100,6 +122,11 @@ fn work(world: &World, notes: &Notes<Event>, count: usize, hasty: bool) {
                 let log = engine.log().unwrap();
                 log.flush(0).unwrap();
                 log.sync(0).unwrap();
+            }
+            19..22 => {
+                send(&mut engine, client, &script(&mut rng));
+                ran += 1;
+                notes.note(Event::Ran(engine.contents()));
             }
             18 => while engine.log().unwrap().compact(30).unwrap().is_some() {},
             _ if rng.chance(1, 3) => {
@@ -152,21 +179,17 @@ fn check(world: &World, events: &[Event]) -> Result<(), String> {
     }
 }
 
-fn run(seed: u64, count: usize, cuts: usize, hasty: bool) -> Result<Report, Failure> {
+fn run(seed: u64, count: usize, cuts: usize, bug: Bug) -> Result<Report, Failure> {
     let mut look = Look::new(seed);
     look.cuts_max = cuts;
-    search(
-        &look,
-        |world, notes| work(world, notes, count, hasty),
-        check,
-    )
+    search(&look, |world, notes| work(world, notes, count, bug), check)
 }
 
 #[test]
 fn at_every_crash_what_is_there_is_a_prefix_of_the_commands_with_all_that_were_answered() {
     let mut images = 0;
     for seed in 0..4 {
-        let report = run(seed, 150, 250, false).unwrap_or_else(|failure| panic!("{failure}"));
+        let report = run(seed, 150, 250, Bug::None).unwrap_or_else(|failure| panic!("{failure}"));
         images += report.images;
     }
     assert!(
@@ -177,9 +200,16 @@ fn at_every_crash_what_is_there_is_a_prefix_of_the_commands_with_all_that_were_a
 
 #[test]
 fn replies_that_do_not_wait_are_found() {
-    let found = (0..20).find_map(|seed| run(seed, 60, 200, true).err());
+    let found = (0..20).find_map(|seed| run(seed, 60, 200, Bug::Hasty).err());
     let failure = found
         .expect("a reply in front of its durability loses something")
         .to_string();
     assert!(failure.contains("were answered"), "{failure}");
+}
+
+#[test]
+fn scripts_whose_commands_are_groups_of_their_own_are_found() {
+    let found = (0..20).find_map(|seed| run(seed, 60, 200, Bug::Apart).err());
+    let failure = found.expect("a script is cut in two").to_string();
+    assert!(failure.contains("none of the others"), "{failure}");
 }

@@ -18,6 +18,8 @@ impl Client {
     pub(crate) fn connect(port: u16) -> std::io::Result<Client> {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_nodelay(true)?;
+        // A server that does not answer is told from a slow machine.
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(30)))?;
         let reader = BufReader::new(stream.try_clone()?);
         Ok(Client { stream, reader })
     }

@@ -1,0 +1,59 @@
+//! A server whose script never ends: it answers others, and goes on when the script is killed.
+
+#[path = "support/client.rs"]
+mod client;
+
+use client::{Client, Served};
+
+#[test]
+fn a_script_that_never_ends_is_killed_by_another_client() {
+    let home = tempfile::tempdir().unwrap();
+    let mut served = Served::start(home.path());
+    let mut caller = Client::connect(served.port).unwrap();
+    assert_eq!(
+        caller
+            .ask(&["CONFIG", "SET", "busy-reply-threshold", "20"])
+            .unwrap(),
+        "+OK"
+    );
+    let mut early = Client::connect(served.port).unwrap();
+    early.ask(&["PING"]).unwrap();
+    caller.send(&["EVAL", "while true do end", "0"]).unwrap();
+    // What comes behind it waits for it.
+    caller.send(&["SET", "k", "v"]).unwrap();
+    let busy = loop {
+        let answer = early.ask(&["PING"]).unwrap();
+        if answer != "+PONG" {
+            break answer;
+        }
+    };
+    assert!(busy.starts_with("-BUSY "), "{busy}");
+    let mut late = Client::connect(served.port).unwrap();
+    assert!(late.ask(&["GET", "k"]).unwrap().starts_with("-BUSY "));
+    assert_eq!(late.ask(&["SCRIPT", "KILL"]).unwrap(), "+OK");
+    let answer = caller.receive().unwrap();
+    assert!(answer.starts_with("-ERR Script killed by user"), "{answer}");
+    assert_eq!(caller.receive().unwrap(), "+OK");
+    assert_eq!(late.ask(&["GET", "k"]).unwrap(), "v");
+    // A shutdown ends one that wrote.
+    caller
+        .send(&["EVAL", "redis.call('set','k','w') while true do end", "0"])
+        .unwrap();
+    while late.ask(&["PING"]).unwrap() == "+PONG" {}
+    assert!(
+        late.ask(&["SCRIPT", "KILL"])
+            .unwrap()
+            .starts_with("-UNKILLABLE ")
+    );
+    late.send(&["SHUTDOWN", "NOSAVE"]).unwrap();
+    assert!(late.receive().is_err(), "the server ends");
+    served.kill();
+    let served = Served::start(home.path());
+    let mut again = Client::connect(served.port).unwrap();
+    assert_eq!(again.ask(&["GET", "k"]).unwrap(), "v");
+}
+
+#[test]
+fn child() {
+    client::serve(holdfast_kv::Policy::Always);
+}
