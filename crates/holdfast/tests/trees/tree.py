@@ -138,7 +138,7 @@ def describe(root):
             if kind == stat.S_IFREG:
                 what["length"] = found.st_size
                 what["content"] = content(fd, name, found.st_size)
-                what["wastes space"] = found.st_blocks * 512 > found.st_size + (1 << 20)
+                what["has holes"] = found.st_blocks * 512 + (1 << 20) < found.st_size
             elif kind == stat.S_IFLNK:
                 what["target"] = os.readlink(name, dir_fd=fd)
             elif kind in (stat.S_IFCHR, stat.S_IFBLK):
