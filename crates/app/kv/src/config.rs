@@ -49,6 +49,9 @@ pub struct Config {
     pub slowlog_us: Option<u64>,
     /// `slowlog-max-len`.
     pub slowlog_len: usize,
+    /// Bytes that an entry written as a whole may take: what a record of the log may have, with room for
+    /// what is not counted to the byte.
+    pub entry_bytes_max: usize,
     /// Where RDB files are written, if anywhere.
     pub directory: Option<String>,
     /// `timeout`: seconds that a client may be idle; 0 for no bound.
@@ -160,6 +163,7 @@ impl Default for Config {
             output_bytes_max: 1 << 30,
             slowlog_us: Some(10_000),
             slowlog_len: 128,
+            entry_bytes_max: vlog::RECORD_BYTES_MAX - 48,
             directory: None,
             timeout_s: 0,
             maxclients: 10_000,

@@ -84,6 +84,8 @@ pub struct Engine {
     pub(crate) rng: env::Rng,
     /// What was asked to be done by who drives the engine.
     pub(crate) orders: Vec<Order>,
+    /// Whether an entry is, or was, so long that more of it may not fit the log.
+    pub(crate) has_long: bool,
     save: Option<Box<save::Save>>,
     pub(crate) saves: save::Saves,
     /// A planted fault: a save does not keep what commands change.
@@ -137,6 +139,7 @@ impl Engine {
             now_us: 0,
             rng,
             orders: Vec::new(),
+            has_long: false,
             save: None,
             saves: save::Saves::default(),
             #[cfg(test)]
@@ -167,6 +170,8 @@ impl Engine {
         self.journal = Some(loaded.journal);
         self.mode = Mode::Serving;
         self.stats.loaded = loaded.entries;
+        // What was loaded may be long.
+        self.has_long = loaded.has_long;
     }
 
     /// Has replies wait for nothing: a fault that tests plant, and have to find.
@@ -327,11 +332,12 @@ impl Engine {
         let before = session.reply.len();
         session.active_ms = self.now_ms;
         self.due = 0;
+        let changes = self.stats.changes;
         match self.admit(session, name, arguments) {
             Ok(Some(command)) => {
                 session.last_command = command.name;
                 self.run(session, command, arguments);
-                self.finish(session, before);
+                self.finish(session, before, changes);
             }
             // It was queued.
             Ok(None) => session.reply.simple("QUEUED"),
@@ -387,6 +393,7 @@ impl Engine {
         }
         if command.does(Does::DENY_OOM) {
             self.may_grow()?;
+            self.may_be_longer(session.database, command, arguments)?;
         }
         if session.queue.is_some() && !command.does(Does::NO_QUEUE) {
             if command.does(Does::NO_MULTI) {
@@ -460,11 +467,14 @@ impl Engine {
     }
 
     /// Brings what a request changed to the log, and holds its reply back as long as it has to be.
-    fn finish(&mut self, session: &mut Session, before: usize) {
+    /// `changes` is how many there were before it.
+    fn finish(&mut self, session: &mut Session, before: usize, changes: u64) {
         // While a script runs, other clients are served; what it changed goes to the log at its end.
         if !self.changes.is_empty() && self.scripts.running.is_none() {
             match self.commit() {
                 Ok(chunk) => self.due = self.due.max(chunk),
+                // What an earlier request left is not the fault of one that reads.
+                Err(_) if self.stats.changes == changes => {}
                 Err(error) => {
                     session.reply.truncate(before);
                     session.reply.error(&format!(

@@ -31,6 +31,8 @@ impl Flags {
     /// It was written to in place, so its encoding is `raw`.
     pub const RAW: Flags = Flags(8);
     const EXPIRES: Flags = Flags(16);
+    /// It is too long for the log, which has an older whole of it, or none.
+    pub const UNLOGGED: Flags = Flags(32);
 
     /// Whether all bits of `other` are set.
     pub fn has(self, other: Flags) -> bool {
@@ -86,6 +88,13 @@ fn key_bounds(text: &[u8], expires: bool) -> (usize, usize) {
         }
         Some(short) => (at + 1, at + 1 + usize::from(*short)),
         None => (at, at),
+    }
+}
+
+impl Object {
+    /// Whether the log has not what it is: the next record has to be a whole.
+    pub(crate) fn is_unlogged(&self) -> bool {
+        self.flags.has(Flags::UNLOGGED)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod commands;
 mod crash;
+mod long;
 mod save;
 mod scripts;
 mod start;

@@ -98,8 +98,14 @@ fn begin_save(call: &mut Call<'_>) -> Answer {
     begun.map_err(|error| Fault::text(format!("ERR the RDB file cannot be written: {error}")))
 }
 
-/// Writes the file at once; all commands wait.
+/// Writes the file at once; all commands wait. The log is durable too when it answers.
 fn save(call: &mut Call<'_>) -> Answer {
+    if let Some(log) = call.engine.log() {
+        for receipt in log.receipts() {
+            log.durable(receipt)
+                .map_err(|error| Fault::text(format!("ERR {error}")))?;
+        }
+    }
     begin_save(call)?;
     let saved = call.engine.finish_save();
     saved.map_err(|error| Fault::text(format!("ERR the RDB file cannot be written: {error}")))?;

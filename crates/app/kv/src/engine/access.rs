@@ -289,7 +289,9 @@ impl Engine {
         let small = match entry {
             Some(Entry::Object(object)) => {
                 let whole = object.whole_bytes;
-                whole < WHOLE_BYTES_MAX as u64 || object.changes_bytes + bytes as u64 > whole
+                object.is_unlogged()
+                    || whole < WHOLE_BYTES_MAX as u64
+                    || object.changes_bytes + bytes as u64 > whole
             }
             _ => true,
         };

@@ -22,6 +22,25 @@ struct Planned {
     dirty: usize,
     payload: Range<usize>,
     replaces: Option<Position>,
+    /// Which of the graves are of records that it takes the place of.
+    graves: Range<usize>,
+}
+
+impl Planned {
+    fn append<'a>(&self, stream: crate::slot::ShardId, bytes: &'a [u8]) -> Change<'a> {
+        Change::Append {
+            stream: u32::from(stream.0),
+            payload: bytes.get(self.payload.clone()).unwrap_or_default(),
+            replaces: self.replaces,
+        }
+    }
+}
+
+fn kill<'a>((shard, position): &(crate::slot::ShardId, Position)) -> Change<'a> {
+    Change::Kill {
+        stream: u32::from(shard.0),
+        position: *position,
+    }
 }
 
 impl Engine {
@@ -76,17 +95,15 @@ impl Engine {
         bytes.clear();
         positions.clear();
         let mut graves: Vec<_> = std::mem::take(&mut self.changes.graves);
-        let planned = self.plan(&mut bytes, &mut graves);
-        let kills = graves.iter().map(|(shard, position)| Change::Kill {
-            stream: u32::from(shard.0),
-            position: *position,
-        });
+        let (planned, too_long) = self.plan(&mut bytes, &mut graves);
+        if bytes.len() > self.config.entry_bytes_max && planned.len() > 1 {
+            let done = self.commit_apart(&planned, &bytes, graves);
+            return too_long.map_or(done, Err);
+        }
+        let kills = graves.iter().map(kill);
         let appends = planned.iter().filter_map(|planned| {
-            Some(Change::Append {
-                stream: u32::from(self.changes.dirty.get(planned.dirty)?.shard.0),
-                payload: bytes.get(planned.payload.clone())?,
-                replaces: planned.replaces,
-            })
+            let dirty = self.changes.dirty.get(planned.dirty)?;
+            Some(planned.append(dirty.shard, &bytes))
         });
         let changes: smallvec::SmallVec<[Change<'_>; 4]> = kills.chain(appends).collect();
         let appended = match (&mut self.journal, changes.is_empty()) {
@@ -114,15 +131,76 @@ impl Engine {
         }
         self.scratch.bytes = bytes;
         self.scratch.positions = positions;
-        appended
+        too_long.map_or(appended, Err)
     }
 
-    /// Writes the records.
+    /// As [`Engine::commit`], of more than one group takes: each record is a group with what it takes the
+    /// place of. After a crash some of them may be there.
+    fn commit_apart(
+        &mut self,
+        planned: &[Planned],
+        bytes: &[u8],
+        graves: Vec<(crate::slot::ShardId, Position)>,
+    ) -> Result<u64, VlogError> {
+        let (mut positions, mut last, mut failed) = (Vec::new(), 0, None);
+        for one in planned {
+            let Some(dirty) = self.changes.dirty.get(one.dirty) else {
+                continue;
+            };
+            let own = graves.get(one.graves.clone()).unwrap_or_default();
+            let mut changes: Vec<Change<'_>> = own.iter().map(kill).collect();
+            changes.push(one.append(dirty.shard, bytes));
+            let journal = self.journal.as_mut();
+            match journal.map_or(Ok(0), |journal| journal.append(&changes, &mut positions)) {
+                Ok(chunk) => last = chunk,
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        let (done, rest) = planned.split_at(positions.len().min(planned.len()));
+        let later = rest
+            .iter()
+            .filter_map(|one| self.changes.dirty.get(one.dirty));
+        let later: Vec<_> = later.cloned().collect();
+        let done_graves: Vec<Range<usize>> = done.iter().map(|one| one.graves.clone()).collect();
+        let is_done = |at: &usize| done_graves.iter().any(|range| range.contains(at));
+        // What no record takes the place of goes last: nothing is lost where it stays.
+        let left = graves.into_iter().enumerate();
+        let left = left.filter(|(at, _)| !is_done(at)).map(|(_, grave)| grave);
+        self.changes.graves = left.collect();
+        self.settle_positions(done, &positions);
+        self.changes.dirty = later;
+        if failed.is_none() && !self.changes.graves.is_empty() {
+            let kills: Vec<Change<'_>> = self.changes.graves.iter().map(kill).collect();
+            let journal = self.journal.as_mut();
+            match journal.map_or(Ok(0), |journal| journal.append(&kills, &mut positions)) {
+                Ok(chunk) => {
+                    last = chunk;
+                    self.changes.graves.clear();
+                }
+                Err(error) => failed = Some(error),
+            }
+        }
+        let waits = self.journal.as_ref().map(|journal| journal.policy)
+            == Some(crate::journal::Policy::Always);
+        match failed {
+            Some(error) => {
+                self.keep_for_later();
+                Err(error)
+            }
+            None => Ok(if waits { last } else { 0 }),
+        }
+    }
+
+    /// Writes the records. What is too long for one is left out, and is said.
     fn plan(
         &mut self,
         bytes: &mut Vec<u8>,
         graves: &mut Vec<(crate::slot::ShardId, Position)>,
-    ) -> Vec<Planned> {
+    ) -> (Vec<Planned>, Option<VlogError>) {
+        let (bytes_max, mut too_long) = (self.config.entry_bytes_max, None);
         let mut planned = Vec::with_capacity(self.changes.dirty.len());
         let logs = self.journal.is_some();
         for (index, dirty) in self.changes.dirty.iter().enumerate() {
@@ -130,7 +208,7 @@ impl Engine {
             let Some(entry) = shard.get_mut(dirty.database, &dirty.key) else {
                 continue;
             };
-            let start = bytes.len();
+            let (start, first_grave) = (bytes.len(), graves.len());
             let replaces = match &dirty.change {
                 None if entry.has(Flags::WHOLE) => {
                     // So that it is not logged twice.
@@ -139,6 +217,17 @@ impl Engine {
                         continue;
                     }
                     push_whole(bytes, dirty.database, entry);
+                    let length = bytes.len() - start;
+                    self.has_long |= length > bytes_max / 2;
+                    entry.set_flag(Flags::UNLOGGED, length > bytes_max);
+                    if length > bytes_max {
+                        bytes.truncate(start);
+                        too_long = Some(VlogError::TooLong {
+                            found: length as u64,
+                            max: bytes_max as u64,
+                        });
+                        continue;
+                    }
                     if let Entry::Object(object) = entry {
                         let changes = object.changes.drain(..);
                         graves.extend(changes.map(|position| (dirty.shard, position)));
@@ -161,9 +250,10 @@ impl Engine {
                 dirty: index,
                 payload: start..bytes.len(),
                 replaces,
+                graves: first_grave..graves.len(),
             });
         }
-        planned
+        (planned, too_long)
     }
 
     /// Remembers where the log keeps what it got.

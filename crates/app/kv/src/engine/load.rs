@@ -12,7 +12,7 @@ use crate::slot::{SHARDS, ShardId};
 use crate::value::Value;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use vlog::{Directory, Options, Position, Record, Vlog, VlogError, VlogId};
 
 /// Name of the log in its directories.
@@ -71,6 +71,7 @@ pub struct Loaded {
     pub(crate) keyspace: Keyspace,
     pub(crate) journal: Journal,
     pub(crate) entries: u64,
+    pub(crate) has_long: bool,
 }
 
 impl Loaded {
@@ -234,7 +235,11 @@ fn read(
         ..options
     };
     let failed: Mutex<Option<LoadError>> = Mutex::new(None);
+    let has_long = AtomicBool::new(false);
     let sink = |record: Record<'_>| {
+        if record.payload.len() > config.entry_bytes_max / 2 {
+            has_long.store(true, Ordering::Relaxed);
+        }
         if let Err(why) = take(&parts, &record, config, seen) {
             let stream = record.stream;
             failed
@@ -277,6 +282,7 @@ fn read(
         keyspace,
         journal: Journal::new(log, policy),
         entries,
+        has_long: has_long.into_inner(),
     })
 }
 

@@ -1,16 +1,59 @@
 //! The bound of memory, and which entries go for it.
 
 use super::Engine;
+use crate::command::Command;
 use crate::entry::Entry;
 use crate::eviction::Eviction;
 use crate::fault::{Answer, Fault};
 use crate::keyspace::DATABASES;
 use crate::slot::{SHARDS, ShardId};
+use crate::value::Value;
 
 /// Most entries that go for one command.
 const EVICTIONS_MAX: usize = 1000;
 
 impl Engine {
+    /// Whether entries may become so much longer that the log takes them as a whole. What is refused here
+    /// has changed nothing.
+    pub(crate) fn may_be_longer(
+        &mut self,
+        database: u8,
+        command: &Command,
+        arguments: &[&[u8]],
+    ) -> Answer {
+        let more: usize = arguments.iter().map(|argument| argument.len() + 5).sum();
+        let bytes_max = self.config.entry_bytes_max as u64;
+        if !self.has_long && more as u64 <= bytes_max / 2 {
+            return Ok(());
+        }
+        // What these give is not longer by their arguments; the commit looks at it.
+        let makes_new = command.name.ends_with("store")
+            || ["sort", "copy", "georadius", "georadiusbymember"].contains(&command.name);
+        if makes_new {
+            return Ok(());
+        }
+        for index in command.key_indices(arguments) {
+            let key = arguments.get(index).copied().unwrap_or_default();
+            let entry = self.keyspace.shard(ShardId::of(key)).get(database, key);
+            let Some(Entry::Object(object)) = entry else {
+                continue;
+            };
+            // The length of strings is looked at where they are made.
+            if matches!(object.value, Value::Text(_)) {
+                continue;
+            }
+            // What the changes since then have, the value has at most.
+            let length = object.whole_bytes + object.changes_bytes + more as u64;
+            if (object.is_unlogged() || length > bytes_max) && !self.replays() {
+                return Err(Fault::text(format!(
+                    "ERR the value of this key would take more than the {bytes_max} bytes that the log \
+                     keeps of one key; nothing was changed"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Bytes that entries take, about. Counted anew when a request comes in another millisecond.
     pub(crate) fn used(&mut self) -> usize {
         if self.used_at != self.now_ms {

@@ -74,6 +74,7 @@ impl Engine {
             let before = session.reply.len();
             let arguments: Vec<&[u8]> = blocked.arguments.iter().map(Vec::as_slice).collect();
             self.due = 0;
+            let changes = self.stats.changes;
             if let Some(command) = arguments.first().and_then(|name| command::find(name)) {
                 self.retrying = true;
                 self.run(&mut session, command, &arguments);
@@ -84,7 +85,7 @@ impl Engine {
                 session.blocked = Some(blocked);
             } else {
                 self.waiters.remove(token, session.id, &blocked);
-                self.finish(&mut session, before);
+                self.finish(&mut session, before, changes);
                 self.touch_session(token);
             }
         }

@@ -3,6 +3,7 @@
 use super::{Outlet, Pipe};
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -28,8 +29,12 @@ impl Target {
         beside.push(name);
         beside.push(format!(".{}.part", std::process::id()));
         let beside = path.with_file_name(beside);
+        // It has all data, so nobody else may read it, as with the log.
+        let mut how = File::options();
+        let file = how.write(true).create(true).truncate(true).mode(0o600);
+        let file = file.open(&beside)?;
         Ok(Target {
-            file: File::create(&beside)?,
+            file,
             beside,
             path: path.to_owned(),
             is_whole: false,

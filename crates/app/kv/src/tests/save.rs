@@ -119,7 +119,7 @@ fn is_of_one_moment(seed: u64, forgets: bool) -> bool {
             send(&mut engine, client, "SWAPDB 0 1");
         }
     }
-    assert!(slices > 8 && ran > 100, "{slices} {ran}");
+    assert!(slices >= 4 && ran > 20, "{slices} {ran}");
     assert_ne!(engine.contents(), before, "something was changed");
     contents(&std::fs::read(home.path().join("dump.rdb")).unwrap()) == before
 }
