@@ -167,6 +167,7 @@ impl Engine {
         self.journal = Some(loaded.journal);
         self.mode = Mode::Serving;
         self.stats.loaded = loaded.entries;
+        self.take_libraries(loaded.libraries);
     }
 
     /// Has replies wait for nothing: a fault that tests plant, and have to find.
@@ -405,7 +406,7 @@ impl Engine {
     }
 
     /// Whether the log takes changes.
-    fn may_write(&mut self) -> Answer {
+    pub(crate) fn may_write(&mut self) -> Answer {
         let Some(journal) = &self.journal else {
             return Ok(());
         };

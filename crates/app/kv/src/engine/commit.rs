@@ -88,7 +88,16 @@ impl Engine {
                 replaces: planned.replaces,
             })
         });
-        let changes: smallvec::SmallVec<[Change<'_>; 4]> = kills.chain(appends).collect();
+        let libraries = self.plan_libraries();
+        let codes = libraries
+            .iter()
+            .map(|(name, payload, replaces)| Change::Append {
+                stream: u32::from(crate::slot::ShardId::of(name.as_bytes()).0),
+                payload,
+                replaces: *replaces,
+            });
+        let changes: smallvec::SmallVec<[Change<'_>; 4]> =
+            kills.chain(appends).chain(codes).collect();
         let appended = match (&mut self.journal, changes.is_empty()) {
             (Some(journal), false) => journal.append(&changes, &mut positions),
             _ => Ok(0),
@@ -96,6 +105,13 @@ impl Engine {
         drop(changes);
         let appended = match appended {
             Ok(chunk) => {
+                let of_libraries = positions.get(planned.len()..).unwrap_or_default();
+                for ((name, ..), position) in libraries.iter().zip(of_libraries) {
+                    if let Some(library) = self.scripts.libraries.all.get_mut(name) {
+                        library.position = Some(*position);
+                    }
+                }
+                self.changes.libraries.clear();
                 self.settle_positions(&planned, &positions);
                 let always = self.journal.as_ref().map(|journal| journal.policy);
                 match always {
@@ -115,6 +131,20 @@ impl Engine {
         self.scratch.bytes = bytes;
         self.scratch.positions = positions;
         appended
+    }
+
+    /// The records of libraries that were loaded.
+    fn plan_libraries(&self) -> Vec<(String, Vec<u8>, Option<Position>)> {
+        let changed = self.changes.libraries.iter();
+        changed
+            .filter_map(|name| {
+                let library = self.scripts.libraries.all.get(name)?;
+                let mut payload = Vec::new();
+                record::begin(&mut payload, Kind::Library, 0, None, name.as_bytes());
+                payload.extend_from_slice(&library.code);
+                Some((name.clone(), payload, library.position))
+            })
+            .collect()
     }
 
     /// Writes the records.
