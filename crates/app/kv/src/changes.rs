@@ -22,10 +22,12 @@ pub(crate) struct Changes {
     pub(crate) dirty: Vec<Dirty>,
     /// Records of entries that are no more.
     pub(crate) graves: Vec<(ShardId, Position)>,
+    /// Names of libraries that the log has to get.
+    pub(crate) libraries: Vec<String>,
 }
 
 impl Changes {
     pub(crate) fn is_empty(&self) -> bool {
-        self.dirty.is_empty() && self.graves.is_empty()
+        self.dirty.is_empty() && self.graves.is_empty() && self.libraries.is_empty()
     }
 }

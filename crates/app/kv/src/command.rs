@@ -14,6 +14,7 @@ mod connection;
 mod counters;
 mod debug;
 mod expiry;
+mod functions;
 mod geo;
 mod hashes;
 mod hyperloglog;
@@ -182,6 +183,7 @@ static TABLES: &[&[Command]] = &[
     introspect::COMMANDS,
     debug::COMMANDS,
     scripts::COMMANDS,
+    functions::COMMANDS,
 ];
 
 /// All commands.

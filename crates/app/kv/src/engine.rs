@@ -172,6 +172,7 @@ impl Engine {
         self.stats.loaded = loaded.entries;
         // What was loaded may be long.
         self.has_long = loaded.has_long;
+        self.take_libraries(loaded.libraries);
     }
 
     /// Has replies wait for nothing: a fault that tests plant, and have to find.
@@ -412,7 +413,7 @@ impl Engine {
     }
 
     /// Whether the log takes changes.
-    fn may_write(&mut self) -> Answer {
+    pub(crate) fn may_write(&mut self) -> Answer {
         let Some(journal) = &self.journal else {
             return Ok(());
         };

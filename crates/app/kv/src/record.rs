@@ -19,6 +19,8 @@ pub enum Kind {
     Object = 2,
     /// A command on a value whose whole is another record of the same key.
     Change = 3,
+    /// The code of a library of functions, under its name.
+    Library = 4,
 }
 
 /// A record, decoded.
@@ -128,6 +130,7 @@ pub fn decode(bytes: &[u8]) -> Result<Record<'_>, RecordError> {
         1 => Kind::Text,
         2 => Kind::Object,
         3 => Kind::Change,
+        4 => Kind::Library,
         other => return Err(RecordError::Kind(other)),
     };
     if usize::from(database) >= DATABASES {
@@ -206,6 +209,7 @@ pub fn describe(bytes: &[u8]) -> Result<String, RecordError> {
             let name = arguments.first().copied().unwrap_or_default();
             format!("a change by {}", name.escape_ascii())
         }
+        Kind::Library => format!("the code of a library of {} bytes", record.body.len()),
     };
     let key = record.key.escape_ascii();
     Ok(format!(
@@ -250,6 +254,22 @@ mod tests {
         body.clear();
         push_arguments(&mut body, &[b"@soon", b"XCLAIM", b"key"]);
         assert_eq!(decode_change(&body), Err(RecordError::Change));
+    }
+
+    #[test]
+    fn a_library_is_its_name_and_its_code() {
+        let mut bytes = Vec::new();
+        begin(&mut bytes, Kind::Library, 0, None, b"lib");
+        bytes.extend_from_slice(b"#!lua");
+        assert_eq!(
+            bytes,
+            b"\x04\0\0\0\0\0\0\0\0\0\x03\0\0\0lib#!lua".as_slice()
+        );
+        let said = describe(&bytes).unwrap();
+        assert_eq!(
+            said,
+            "database 0, key \"lib\", the code of a library of 5 bytes"
+        );
     }
 
     #[test]

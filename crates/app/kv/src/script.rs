@@ -5,13 +5,16 @@ use crate::engine::Engine;
 use crate::fault::{Answer, Fault};
 use crate::protocol::Version;
 use crate::session::{Session, Token};
+use crate::slot::ShardId;
 use machine::{Ask, CLOCK, COMMANDS, Machine};
 use mlua::{Function, Lua, MultiValue, Value};
 use std::cell::RefCell;
 use std::collections::HashMap;
+use vlog::Position;
 
 mod bits;
 mod json;
+mod libraries;
 mod machine;
 mod msgpack;
 mod number;
@@ -20,6 +23,7 @@ mod reply;
 mod shebang;
 mod structs;
 
+use libraries::Libraries;
 use shebang::Traits;
 
 /// A script that is known.
@@ -34,6 +38,7 @@ struct Script {
 pub(crate) struct Scripts {
     machine: Option<Machine>,
     known: HashMap<String, Script>,
+    pub(crate) libraries: Libraries,
     /// What runs now.
     pub(crate) running: Option<Running>,
     /// A planted fault: each command of a script is a group of its own.
@@ -47,6 +52,8 @@ pub(crate) struct Running {
     pub(crate) caller: Token,
     /// Its hash, or the name of the function.
     pub(crate) name: String,
+    /// What was asked for, of FCALL.
+    pub(crate) command: Vec<Vec<u8>>,
     /// Whether it is EVAL, and not FCALL.
     pub(crate) evaluates: bool,
     read_only: bool,
@@ -128,6 +135,11 @@ impl Scripts {
         }
     }
 
+    /// Whether a library has a function.
+    pub(crate) fn has_function(&self, name: &str) -> bool {
+        self.libraries.find(name).is_some()
+    }
+
     /// Forgets all of EVAL.
     pub(crate) fn flush(&mut self) {
         self.known.clear();
@@ -187,6 +199,20 @@ struct Given<'a> {
     arguments: &'a [&'a [u8]],
 }
 
+impl Given<'_> {
+    /// The request, of a function.
+    fn command(&self) -> Vec<Vec<u8>> {
+        if self.evaluates {
+            return Vec::new();
+        }
+        let name = if self.read_only { "fcall_ro" } else { "fcall" };
+        let count = self.keys.len().to_string();
+        let head = [name.as_bytes(), self.name.as_bytes(), count.as_bytes()];
+        let words = head.iter().chain(self.keys).chain(self.arguments);
+        words.map(|word| word.to_vec()).collect()
+    }
+}
+
 /// Engine and session of a run, while Lua has them.
 struct Lent<'a> {
     engine: &'a mut Engine,
@@ -221,6 +247,88 @@ impl Engine {
         let done = self.run_script(session, &machine, &script.function, given);
         self.scripts.machine = Some(machine);
         done
+    }
+
+    /// FCALL: a function of a library.
+    pub(crate) fn call_function(
+        &mut self,
+        session: &mut Session,
+        name: &str,
+        keys: &[&[u8]],
+        arguments: &[&[u8]],
+        read_only: bool,
+    ) -> Answer {
+        const NONE: Fault = Fault::of("ERR Function not found");
+        let declared = self.scripts.libraries.find(name).ok_or(NONE)?;
+        let given = Given {
+            name: name.to_owned(),
+            traits: declared.traits,
+            read_only,
+            evaluates: false,
+            keys,
+            arguments,
+        };
+        let machine = self.scripts.libraries.machine.take().ok_or(NONE)?;
+        let done = self.run_script(session, &machine, &declared.function, given);
+        self.scripts.libraries.machine = Some(machine);
+        done
+    }
+
+    /// Learns a library, which the log gets; its name.
+    pub(crate) fn load_library(&mut self, code: &[u8], replace: bool) -> Result<String, Fault> {
+        let libraries = &mut self.scripts.libraries;
+        let (name, mut library) = libraries.read(code)?;
+        if !replace && libraries.all.contains_key(&name) {
+            return Err(Fault::text(format!("ERR Library '{name}' already exists")));
+        }
+        if let Some(function) = libraries.collision(&name, &library) {
+            return Err(Fault::text(format!(
+                "ERR Function {function} already exists"
+            )));
+        }
+        // The new record takes the old one's place.
+        let old = libraries.all.get(&name);
+        library.position = old.and_then(|old| old.position);
+        libraries.all.insert(name.clone(), library);
+        if !self.changes.libraries.contains(&name) {
+            self.changes.libraries.push(name.clone());
+        }
+        Ok(name)
+    }
+
+    /// Forgets a library; whether there was one.
+    pub(crate) fn remove_library(&mut self, name: &str) -> bool {
+        let Some(library) = self.scripts.libraries.all.remove(name) else {
+            return false;
+        };
+        self.changes.libraries.retain(|changed| changed != name);
+        if let Some(position) = library.position {
+            let shard = ShardId::of(name.as_bytes());
+            self.changes.graves.push((shard, position));
+        }
+        true
+    }
+
+    /// Forgets all libraries.
+    pub(crate) fn remove_libraries(&mut self) {
+        let names: Vec<String> = self.scripts.libraries.all.keys().cloned().collect();
+        for name in names {
+            self.remove_library(&name);
+        }
+    }
+
+    /// Takes libraries that the log had.
+    pub(crate) fn take_libraries(&mut self, found: Vec<(Vec<u8>, Position)>) {
+        for (code, position) in found {
+            match self.scripts.libraries.read(&code) {
+                Ok((name, mut library)) => {
+                    library.position = Some(position);
+                    self.scripts.libraries.all.insert(name, library);
+                }
+                // It stays in the log, for the version that can read it.
+                Err(fault) => tracing::warn!(%fault, "a library of functions cannot be loaded"),
+            }
+        }
     }
 
     /// Whether a script may begin.
@@ -270,6 +378,7 @@ impl Engine {
         self.scripts.running = Some(Running {
             caller: session.token,
             name: given.name.clone(),
+            command: given.command(),
             evaluates: given.evaluates,
             read_only: given.read_only || (!given.traits.undeclared && given.traits.no_writes),
             allow_oom: !given.traits.undeclared && given.traits.allow_oom,
@@ -504,6 +613,13 @@ impl Lent<'_> {
         };
         if ask == Ask::SetVersion as i64 {
             return self.set_version(lua, arguments);
+        }
+        if ask == Ask::Register as i64 {
+            return error(
+                lua,
+                "ERR redis.register_function can only be called on FUNCTION LOAD command",
+                false,
+            );
         }
         let words = match words(arguments) {
             Ok(words) => words,

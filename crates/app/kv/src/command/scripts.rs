@@ -77,8 +77,14 @@ fn evalsha_ro(call: &mut Call<'_>) -> Answer {
 /// Whether a flush is to be done in the background: it is done at once in either way.
 pub(super) fn flush_mode(call: &Call<'_>, name: &str) -> Answer {
     if call.len() > 3 || (call.len() == 3 && !call.is(2, "SYNC") && !call.is(2, "ASYNC")) {
+        // Redis says the one so and the other so.
+        let says = if name == "SCRIPT" {
+            "support"
+        } else {
+            "supports"
+        };
         return Err(Fault::text(format!(
-            "ERR {name} FLUSH only support SYNC|ASYNC option"
+            "ERR {name} FLUSH only {says} SYNC|ASYNC option"
         )));
     }
     Ok(())

@@ -52,6 +52,7 @@ impl Engine {
     pub(crate) fn commit(&mut self) -> Result<u64, VlogError> {
         if let ([dirty], []) = (&*self.changes.dirty, &*self.changes.graves)
             && dirty.change.is_none()
+            && self.changes.libraries.is_empty()
         {
             return self.commit_one();
         }
@@ -97,7 +98,10 @@ impl Engine {
         let mut graves: Vec<_> = std::mem::take(&mut self.changes.graves);
         let (planned, too_long) = self.plan(&mut bytes, &mut graves);
         if bytes.len() > self.config.entry_bytes_max && planned.len() > 1 {
-            let done = self.commit_apart(&planned, &bytes, graves);
+            let mut done = self.commit_apart(&planned, &bytes, graves);
+            if done.is_ok() && !self.changes.libraries.is_empty() {
+                done = self.commit_all();
+            }
             return too_long.map_or(done, Err);
         }
         let kills = graves.iter().map(kill);
@@ -105,7 +109,16 @@ impl Engine {
             let dirty = self.changes.dirty.get(planned.dirty)?;
             Some(planned.append(dirty.shard, &bytes))
         });
-        let changes: smallvec::SmallVec<[Change<'_>; 4]> = kills.chain(appends).collect();
+        let libraries = self.plan_libraries();
+        let codes = libraries
+            .iter()
+            .map(|(name, payload, replaces)| Change::Append {
+                stream: u32::from(crate::slot::ShardId::of(name.as_bytes()).0),
+                payload,
+                replaces: *replaces,
+            });
+        let changes: smallvec::SmallVec<[Change<'_>; 4]> =
+            kills.chain(appends).chain(codes).collect();
         let appended = match (&mut self.journal, changes.is_empty()) {
             (Some(journal), false) => journal.append(&changes, &mut positions),
             _ => Ok(0),
@@ -113,6 +126,13 @@ impl Engine {
         drop(changes);
         let appended = match appended {
             Ok(chunk) => {
+                let of_libraries = positions.get(planned.len()..).unwrap_or_default();
+                for ((name, ..), position) in libraries.iter().zip(of_libraries) {
+                    if let Some(library) = self.scripts.libraries.all.get_mut(name) {
+                        library.position = Some(*position);
+                    }
+                }
+                self.changes.libraries.clear();
                 self.settle_positions(&planned, &positions);
                 let always = self.journal.as_ref().map(|journal| journal.policy);
                 match always {
@@ -192,6 +212,20 @@ impl Engine {
             }
             None => Ok(if waits { last } else { 0 }),
         }
+    }
+
+    /// The records of libraries that were loaded.
+    fn plan_libraries(&self) -> Vec<(String, Vec<u8>, Option<Position>)> {
+        let changed = self.changes.libraries.iter();
+        changed
+            .filter_map(|name| {
+                let library = self.scripts.libraries.all.get(name)?;
+                let mut payload = Vec::new();
+                record::begin(&mut payload, Kind::Library, 0, None, name.as_bytes());
+                payload.extend_from_slice(&library.code);
+                Some((name.clone(), payload, library.position))
+            })
+            .collect()
     }
 
     /// Writes the records. What is too long for one is left out, and is said.

@@ -33,6 +33,9 @@ impl Engine {
                 }
             }
         }
+        for (name, library) in &self.scripts.libraries.all {
+            lines.push(format!("library {name} {}", library.code.escape_ascii()));
+        }
         lines.sort();
         lines.join("\n")
     }

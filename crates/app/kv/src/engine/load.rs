@@ -72,6 +72,8 @@ pub struct Loaded {
     pub(crate) journal: Journal,
     pub(crate) entries: u64,
     pub(crate) has_long: bool,
+    /// Code of libraries of functions.
+    pub(crate) libraries: Vec<(Vec<u8>, Position)>,
 }
 
 impl Loaded {
@@ -106,6 +108,7 @@ struct Pending {
 struct Part {
     shard: Shard,
     changes: Vec<Pending>,
+    libraries: Vec<(Vec<u8>, Position)>,
     /// Records of it that were not counted yet.
     uncounted: u64,
 }
@@ -218,6 +221,7 @@ fn read(
                 Mutex::new(Part {
                     shard,
                     changes: Vec::new(),
+                    libraries: Vec::new(),
                     uncounted: 0,
                 })
             })
@@ -263,10 +267,12 @@ fn read(
     }
     let mut changes = Vec::new();
     let mut shards = Vec::new();
+    let mut libraries = Vec::new();
     for (stream, part) in (0..).zip(parts.iter()) {
         let empty = Part {
             shard: Shard::default(),
             changes: Vec::new(),
+            libraries: Vec::new(),
             uncounted: 0,
         };
         let mut part = std::mem::replace(&mut *part.lock(), empty);
@@ -274,6 +280,7 @@ fn read(
         part.shard.fit(0);
         part.changes.sort_by_key(|change| change.order);
         changes.extend(part.changes.into_iter().map(|change| (stream, change)));
+        libraries.extend(part.libraries);
         shards.push(part.shard);
     }
     let keyspace = replay(Keyspace::from_shards(shards), config, changes)?;
@@ -283,6 +290,7 @@ fn read(
         journal: Journal::new(log, policy),
         entries,
         has_long: has_long.into_inner(),
+        libraries,
     })
 }
 
@@ -313,6 +321,11 @@ fn take(
             let value =
                 Value::decode(decoded.body, &config.thresholds).ok_or(RecordError::Value)?;
             Entry::new(key, value, expires, 0)
+        }
+        Kind::Library => {
+            let library = (decoded.body.to_vec(), record.position);
+            part.lock().libraries.push(library);
+            return Ok(());
         }
         Kind::Change => {
             let change = Pending {

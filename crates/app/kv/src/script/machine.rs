@@ -30,6 +30,7 @@ pub(super) enum Ask {
     ProtectedCall = 1,
     SetVersion = 2,
     CheckCommand = 3,
+    Register = 4,
 }
 
 /// An interpreter.
@@ -269,6 +270,11 @@ impl Machine {
             let always = lua.create_function(|_, _: MultiValue| Ok(true))?;
             redis.raw_set("replicate_commands", always)
         })
+    }
+
+    /// One for libraries of functions.
+    pub(super) fn for_libraries() -> mlua::Result<Machine> {
+        Machine::with(|lua, redis| redis.raw_set("register_function", asks(lua, Ask::Register)?))
     }
 
     fn with(more: impl FnOnce(&Lua, &Table) -> mlua::Result<()>) -> mlua::Result<Machine> {

@@ -32,6 +32,55 @@ impl Traits {
         }
         true
     }
+
+    /// The words, as FUNCTION LIST shows them.
+    pub(crate) fn words(&self) -> Vec<&'static str> {
+        let all = [
+            (self.no_writes, "no-writes"),
+            (self.allow_oom, "allow-oom"),
+            (self.allow_stale, "allow-stale"),
+            (self.no_cluster, "no-cluster"),
+            (self.cross_slot, "allow-cross-slot-keys"),
+        ];
+        all.into_iter()
+            .filter_map(|(on, word)| on.then_some(word))
+            .collect()
+    }
+}
+
+/// The name of a library, and the bytes of its first line.
+pub(super) fn parse_library(code: &[u8]) -> Result<(Vec<u8>, usize), Fault> {
+    if !code.starts_with(b"#!") {
+        return Err(Fault::of("ERR Missing library metadata"));
+    }
+    let end = code.iter().position(|byte| *byte == b'\n');
+    let end = end.ok_or(Fault::of("ERR Invalid library metadata"))?;
+    let line = code.get(2..end).unwrap_or_default();
+    let mut words = line.split(|byte| *byte == b' ');
+    let engine = words.next().unwrap_or_default();
+    let mut name: Option<Vec<u8>> = None;
+    for word in words {
+        match word.strip_prefix(b"name=") {
+            Some(_) if name.is_some() => {
+                return Err(Fault::of(
+                    "ERR Invalid metadata value, name argument was given multiple times",
+                ));
+            }
+            Some(given) => name = Some(given.to_vec()),
+            None => {
+                let word = shown(word);
+                return Err(Fault::text(format!(
+                    "ERR Invalid metadata value given: {word}"
+                )));
+            }
+        }
+    }
+    let name = name.ok_or(Fault::of("ERR Library name was not given"))?;
+    if !engine.eq_ignore_ascii_case(b"lua") && !name.is_empty() {
+        let engine = shown(engine);
+        return Err(Fault::text(format!("ERR Engine '{engine}' not found")));
+    }
+    Ok((name, end))
 }
 
 fn shown(bytes: &[u8]) -> String {

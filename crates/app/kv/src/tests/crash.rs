@@ -102,7 +102,7 @@ fn work(world: &World, notes: &Notes<Event>, count: usize, bug: Bug) {
             Bug::Hasty => engine.plant_hasty_replies(),
             Bug::Apart => engine.plant_scripts_apart(),
         }
-        match rng.below(23) {
+        match rng.below(25) {
             0..14 => {
                 send(&mut engine, client, &command(&mut rng));
                 ran += 1;
@@ -125,6 +125,21 @@ fn work(world: &World, notes: &Notes<Event>, count: usize, bug: Bug) {
             }
             19..22 => {
                 send(&mut engine, client, &script(&mut rng));
+                ran += 1;
+                notes.note(Event::Ran(engine.contents()));
+            }
+            22..24 => {
+                let (name, number) = (rng.below(3), rng.below(1000));
+                let code =
+                    format!("redis.register_function('f{name}',function() return {number} end)");
+                send(
+                    &mut engine,
+                    client,
+                    &match rng.below(3) {
+                        0 => format!("FUNCTION DELETE lib{name}"),
+                        _ => format!("FUNCTION LOAD REPLACE \"#!lua name=lib{name}\\n{code}\""),
+                    },
+                );
                 ran += 1;
                 notes.note(Event::Ran(engine.contents()));
             }

@@ -51,9 +51,9 @@ const BUSY: &str =
 fn others_hear_that_a_script_takes_long_and_can_end_it() {
     let (mut engine, client, answer, heard) = beside(
         "EVAL \"while true do pcall(function() while true do end end) end\" 0",
-        &["GET k", "PING", "SCRIPT KILL"],
+        &["GET k", "FUNCTION KILL", "PING", "SCRIPT KILL"],
     );
-    assert_eq!(heard, [BUSY, BUSY, "+OK"]);
+    assert_eq!(heard, [BUSY, BUSY, BUSY, "+OK"]);
     assert!(
         answer.starts_with("-ERR Script killed by user with SCRIPT KILL"),
         "{answer}"

@@ -73,3 +73,32 @@ fn what_changed_and_then_moved_in_one_transaction_is_there_after_the_start() {
     let (engine, _) = open(&world, Policy::No);
     assert_eq!(engine.contents(), before);
 }
+
+#[test]
+fn libraries_of_functions_are_there_after_the_start_and_what_was_removed_is_not() {
+    let world = World::new(4);
+    let (mut engine, client) = open(&world, Policy::No);
+    let load = |name: &str, number: u32| {
+        format!(
+            "FUNCTION LOAD REPLACE \"#!lua name={name}\\nredis.register_function('{name}',function() \
+             return {number} end)\""
+        )
+    };
+    for line in [load("one", 1), load("two", 2), load("one", 3)] {
+        send(&mut engine, client, &line);
+    }
+    send(&mut engine, client, "SET one value");
+    send(&mut engine, client, "FUNCTION DELETE two");
+    send(&mut engine, client, "FLUSHALL");
+    engine.close().unwrap();
+    let (mut engine, client) = open(&world, Policy::No);
+    assert_eq!(ask(&mut engine, client, "FCALL one 0"), ":3");
+    assert_eq!(
+        ask(&mut engine, client, "FCALL two 0"),
+        "-ERR Function not found"
+    );
+    send(&mut engine, client, "FUNCTION FLUSH");
+    engine.close().unwrap();
+    let (engine, _) = open(&world, Policy::No);
+    assert_eq!(engine.contents(), "");
+}
