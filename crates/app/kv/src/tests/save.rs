@@ -112,7 +112,7 @@ fn is_of_one_moment(seed: u64, forgets: bool) -> bool {
             send(&mut engine, client, &change(&mut rng));
             ran += 1;
         }
-        if slices == 3 && rng.chance(1, 3) {
+        if slices == 4 && rng.chance(1, 3) {
             send(&mut engine, client, "FLUSHALL");
         }
         if slices == 2 && rng.chance(1, 3) {

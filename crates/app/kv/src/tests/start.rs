@@ -102,3 +102,18 @@ fn libraries_of_functions_are_there_after_the_start_and_what_was_removed_is_not(
     let (engine, _) = open(&world, Policy::No);
     assert_eq!(engine.contents(), "");
 }
+
+#[test]
+fn a_library_and_one_key_of_a_transaction_are_both_logged() {
+    let world = World::new(5);
+    let (mut engine, client) = open(&world, Policy::No);
+    let load =
+        "FUNCTION LOAD \"#!lua name=l\\nredis.register_function('f',function() return 7 end)\"";
+    for line in ["MULTI", "SET k v", load, "EXEC"] {
+        send(&mut engine, client, line);
+    }
+    engine.close().unwrap();
+    let (mut engine, client) = open(&world, Policy::No);
+    assert_eq!(ask(&mut engine, client, "FCALL f 0"), ":7");
+    assert_eq!(ask(&mut engine, client, "GET k"), "$1 v");
+}
