@@ -126,7 +126,7 @@ pub fn verify(
 /// after a crash.
 ///
 /// # Errors
-/// The directories have nothing of a database, as before.
+/// The directories have nothing of a database, as before, or a part that is marked as one.
 pub fn import(
     reader: impl Read,
     directories: impl Fn() -> vlog::Result<Vec<Directory>>,
