@@ -43,6 +43,14 @@ pub enum ImportError {
         /// Where.
         offset: u64,
     },
+    /// A library of functions that cannot be loaded.
+    #[error("before byte {offset}: a library of functions cannot be loaded: {why}")]
+    Library {
+        /// What FUNCTION LOAD would say.
+        why: String,
+        /// Where.
+        offset: u64,
+    },
     /// The directory cannot take it.
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -58,7 +66,7 @@ pub struct Counted {
     pub keys: u64,
     /// Keys whose time was over, which are left out.
     pub expired: u64,
-    /// Libraries of functions, which are left out.
+    /// Libraries of functions.
     pub functions: u64,
     /// Keys without elements, which are left out.
     pub empty: u64,
@@ -68,6 +76,13 @@ pub struct Counted {
     pub bytes: u64,
 }
 
+/// What is to be imported.
+enum Found<'a> {
+    Key(u8, &'a mut values::rdb::KeyItem),
+    /// The code of a library of functions.
+    Library(&'a [u8]),
+}
+
 /// Reads a file to its end, and hands out all keys that are there at `now_ms`. `progress` is told how many
 /// bytes were read.
 fn walk(
@@ -75,7 +90,7 @@ fn walk(
     config: &Config,
     now_ms: u64,
     progress: &mut dyn FnMut(u64),
-    mut take: impl FnMut(u8, &mut values::rdb::KeyItem, u64) -> Result<(), ImportError>,
+    mut take: impl FnMut(Found<'_>, u64) -> Result<(), ImportError>,
 ) -> Result<Counted, ImportError> {
     let mut reader = Reader::new(reader, config.thresholds)?;
     let (mut counted, mut database) = (Counted::default(), 0);
@@ -83,7 +98,10 @@ fn walk(
         progress(reader.offset());
         match item {
             Item::Note { .. } | Item::Sizes { .. } => {}
-            Item::Function(_) => counted.functions += 1,
+            Item::Function(code) => {
+                counted.functions += 1;
+                take(Found::Library(&code), reader.offset())?;
+            }
             Item::Database(number) => {
                 let known = u8::try_from(number).ok();
                 let known = known.filter(|known| usize::from(*known) < DATABASES);
@@ -100,7 +118,7 @@ fn walk(
                 }
                 counted.keys += 1;
                 *counted.by_type.entry(item.value.type_name()).or_default() += 1;
-                take(database, &mut item, reader.offset())?;
+                take(Found::Key(database, &mut item), reader.offset())?;
             }
         }
     }
@@ -119,7 +137,22 @@ pub fn verify(
     now_ms: u64,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Counted, ImportError> {
-    walk(reader, config, now_ms, progress, |_, _, _| Ok(()))
+    let mut engine = Engine::new(config.clone(), env::Rng::new(0));
+    walk(reader, config, now_ms, progress, |found, offset| {
+        learn(&mut engine, &found, offset)
+    })
+}
+
+/// Has the engine learn a library.
+fn learn(engine: &mut Engine, found: &Found<'_>, offset: u64) -> Result<(), ImportError> {
+    let Found::Library(code) = found else {
+        return Ok(());
+    };
+    let learned = engine.load_library(code, false);
+    learned.map(drop).map_err(|fault| ImportError::Library {
+        why: fault.to_string(),
+        offset,
+    })
 }
 
 /// Makes a database of a file, in directories that have none. Until it is whole nothing serves it, also
@@ -180,31 +213,29 @@ fn fill(
     engine.set_time(now_ms, 0);
     engine.serve(loaded);
     let mut waiting = 0;
-    let counted = walk(
-        reader,
-        config,
-        now_ms,
-        progress,
-        |database, item, offset| {
-            if engine.exists(database, &item.key) {
-                return Err(ImportError::Twice {
-                    key: item.key.escape_ascii().to_string(),
-                    offset,
-                });
-            }
-            let empty = values::Value::String(values::StringValue::new(b""));
-            let value = Value::from(std::mem::replace(&mut item.value, empty));
-            let expires = item.expires_ms.and_then(|at| u64::try_from(at).ok());
-            let is_large = value.memory_bytes() > 1 << 20;
-            engine.put(database, &item.key, value, expires);
-            waiting += 1;
-            if waiting >= GROUP_ENTRIES || is_large {
-                waiting = 0;
-                engine.commit()?;
-            }
-            Ok(())
-        },
-    )?;
+    let counted = walk(reader, config, now_ms, progress, |found, offset| {
+        learn(&mut engine, &found, offset)?;
+        let Found::Key(database, item) = found else {
+            return Ok(());
+        };
+        if engine.exists(database, &item.key) {
+            return Err(ImportError::Twice {
+                key: item.key.escape_ascii().to_string(),
+                offset,
+            });
+        }
+        let empty = values::Value::String(values::StringValue::new(b""));
+        let value = Value::from(std::mem::replace(&mut item.value, empty));
+        let expires = item.expires_ms.and_then(|at| u64::try_from(at).ok());
+        let is_large = value.memory_bytes() > 1 << 20;
+        engine.put(database, &item.key, value, expires);
+        waiting += 1;
+        if waiting >= GROUP_ENTRIES || is_large {
+            waiting = 0;
+            engine.commit()?;
+        }
+        Ok(())
+    })?;
     engine.close()?;
     Ok(counted)
 }
@@ -214,7 +245,8 @@ fn fill(
 /// # Errors
 /// Those of the writer. The file is whole only when this has returned.
 pub fn export<W: Write>(loaded: &Loaded, writer: W, now_ms: u64) -> std::io::Result<(u64, W)> {
-    let mut file = begin(writer, now_ms)?;
+    let libraries = loaded.libraries.iter().map(|(code, _)| &code[..]);
+    let mut file = begin(writer, now_ms, libraries)?;
     let mut keys = 0;
     for database in 0..DATABASES as u8 {
         let tables = || loaded.keyspace.tables(database);
@@ -231,13 +263,20 @@ pub fn export<W: Write>(loaded: &Loaded, writer: W, now_ms: u64) -> std::io::Res
     Ok((keys, file.finish()?))
 }
 
-/// Writes what stands in front of the keys.
-pub(crate) fn begin<W: Write>(writer: W, now_ms: u64) -> std::io::Result<Writer<W>> {
+/// Writes what stands in front of the keys: notes, and the code of libraries of functions.
+pub(crate) fn begin<'a, W: Write>(
+    writer: W,
+    now_ms: u64,
+    libraries: impl Iterator<Item = &'a [u8]>,
+) -> std::io::Result<Writer<W>> {
     let mut file = Writer::new(writer)?;
     file.note(b"redis-ver", crate::command::REDIS_VERSION.as_bytes())?;
     file.note(b"redis-bits", b"64")?;
     file.note(b"ctime", (now_ms / 1000).to_string().as_bytes())?;
     file.note(b"holdfast-ver", env!("CARGO_PKG_VERSION").as_bytes())?;
+    for code in libraries {
+        file.function(code)?;
+    }
     Ok(file)
 }
 

@@ -72,6 +72,17 @@ pub(crate) struct Running {
     pub(crate) abandoned: bool,
 }
 
+/// What FUNCTION RESTORE does with libraries that are there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Restoring {
+    /// They go.
+    Flush,
+    /// They stay, and none may have the name of one that comes.
+    Append,
+    /// They stay, but for those whose names come.
+    Replace,
+}
+
 /// What drives the engine, as a script that takes long needs it: time, and other clients.
 pub trait Outside: std::any::Any + Send {
     /// Sets the engine's time.
@@ -277,7 +288,7 @@ impl Engine {
     /// Learns a library, which the log gets; its name.
     pub(crate) fn load_library(&mut self, code: &[u8], replace: bool) -> Result<String, Fault> {
         let libraries = &mut self.scripts.libraries;
-        let (name, mut library) = libraries.read(code)?;
+        let (name, library) = libraries.read(code)?;
         if !replace && libraries.all.contains_key(&name) {
             return Err(Fault::text(format!("ERR Library '{name}' already exists")));
         }
@@ -286,14 +297,67 @@ impl Engine {
                 "ERR Function {function} already exists"
             )));
         }
+        self.put_library(name.clone(), library);
+        Ok(name)
+    }
+
+    /// Puts a library into the place of its name.
+    fn put_library(&mut self, name: String, mut library: libraries::Library) {
         // The new record takes the old one's place.
-        let old = libraries.all.get(&name);
+        let old = self.scripts.libraries.all.get(&name);
         library.position = old.and_then(|old| old.position);
-        libraries.all.insert(name.clone(), library);
         if !self.changes.libraries.contains(&name) {
             self.changes.libraries.push(name.clone());
         }
-        Ok(name)
+        self.scripts.libraries.all.insert(name, library);
+    }
+
+    /// Learns all these libraries, or none.
+    pub(crate) fn restore_libraries(
+        &mut self,
+        codes: &[Vec<u8>],
+        how: Restoring,
+    ) -> Result<(), Fault> {
+        let libraries = &mut self.scripts.libraries;
+        let mut found = std::collections::BTreeMap::new();
+        for code in codes {
+            let (name, library) = libraries.read(code)?;
+            if found.contains_key(&name) {
+                return Err(Fault::text(format!("ERR Library '{name}' already exists")));
+            }
+            found.insert(name, library);
+        }
+        let stays = |name: &String| match how {
+            Restoring::Flush => false,
+            Restoring::Replace => !found.contains_key(name),
+            Restoring::Append => true,
+        };
+        let mut taken: std::collections::HashSet<&String> = std::collections::HashSet::new();
+        let old = libraries.all.iter().filter(|(name, _)| stays(name));
+        taken.extend(old.flat_map(|(_, library)| library.functions.keys()));
+        for (name, library) in &found {
+            if how == Restoring::Append && libraries.all.contains_key(name) {
+                return Err(Fault::text(format!("ERR Library {name} already exists")));
+            }
+            if let Some(function) = library.functions.keys().find(|key| !taken.insert(key)) {
+                return Err(Fault::text(format!(
+                    "ERR Function {function} already exists"
+                )));
+            }
+        }
+        if how == Restoring::Flush {
+            let gone = libraries
+                .all
+                .keys()
+                .filter(|name| !found.contains_key(*name));
+            for name in gone.cloned().collect::<Vec<String>>() {
+                self.remove_library(&name);
+            }
+        }
+        for (name, library) in found {
+            self.put_library(name, library);
+        }
+        Ok(())
     }
 
     /// Forgets a library; whether there was one.

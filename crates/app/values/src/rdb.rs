@@ -20,7 +20,7 @@ mod zipped;
 pub use error::{Corrupt, RdbError};
 pub use file::{Item, KeyItem, Reader, Writer};
 pub use inspect::inspect;
-pub use payload::{dump, dump_stream, restore};
+pub use payload::{dump, dump_functions, dump_stream, restore, restore_functions};
 
 /// The newest version that is read, and the one that is written.
 pub const VERSION: u16 = 10;

@@ -47,10 +47,10 @@ pub struct ExportArgs {
 #[derive(Serialize)]
 struct Imported {
     keys: u64,
+    libraries: u64,
     by_type: BTreeMap<&'static str, u64>,
     left_out_expired: u64,
     left_out_empty: u64,
-    left_out_functions: u64,
     bytes: u64,
 }
 
@@ -115,7 +115,7 @@ pub(super) fn import(args: &ImportArgs) -> Outcome<()> {
             by_type: imported.by_type,
             left_out_expired: imported.expired,
             left_out_empty: imported.empty,
-            left_out_functions: imported.functions,
+            libraries: imported.functions,
             bytes: imported.bytes,
         }),
         false => screen::print(&in_words(&imported)),
@@ -146,9 +146,7 @@ fn in_words(imported: &Counted) -> String {
     }
     if imported.functions > 0 {
         let libraries = imported.functions;
-        text.push_str(&format!(
-            "  left out: functions ({libraries}); load them again with FUNCTION LOAD\n"
-        ));
+        text.push_str(&format!("  libraries of functions: {libraries}\n"));
     }
     text
 }
@@ -159,11 +157,13 @@ fn explain_import(file: &Path, error: &ImportError) -> Failure {
         ImportError::File(::values::rdb::RdbError::Io(_)) => {
             Failure::refuse(Exit::KvRefused, what, "name an RDB file that can be read")
         }
-        ImportError::File(_) | ImportError::Twice { .. } => Failure::refuse(
-            Exit::KvDamaged,
-            what,
-            "take another copy of the file; `holdfast inspect FILE` shows what can be read of it",
-        ),
+        ImportError::File(_) | ImportError::Twice { .. } | ImportError::Library { .. } => {
+            Failure::refuse(
+                Exit::KvDamaged,
+                what,
+                "take another copy of the file; `holdfast inspect FILE` shows what can be read of it",
+            )
+        }
         ImportError::Database { .. } => Failure::refuse(
             Exit::KvRefused,
             what,

@@ -3,7 +3,8 @@
 use super::scripts::flush_mode;
 use super::{Call, Command, Flags, command};
 use crate::fault::{Answer, Fault};
-use values::glob;
+use crate::script::Restoring;
+use values::{ValueError, glob, rdb};
 
 const BASE: Flags = Flags::NO_SCRIPT.and(Flags::MOVABLE_KEYS);
 
@@ -65,6 +66,15 @@ fn function(call: &mut Call<'_>) -> Answer {
         call.engine.remove_libraries();
         return call.ok();
     }
+    if call.sub("DUMP", 2)? {
+        let libraries = call.engine.scripts.libraries.all.values();
+        let payload = rdb::dump_functions(libraries.map(|library| &library.code[..]));
+        call.reply().bulk(&payload);
+        return Ok(());
+    }
+    if call.sub("RESTORE", -3)? {
+        return restore(call);
+    }
     if call.sub("LIST", -2)? {
         return list(call);
     }
@@ -91,6 +101,11 @@ fn function(call: &mut Call<'_>) -> Answer {
                 "    Kill the current running function.",
                 "FLUSH [ASYNC|SYNC]",
                 "    Delete all the libraries.",
+                "DUMP",
+                "    Return all the libraries as one payload.",
+                "RESTORE <PAYLOAD> [FLUSH|APPEND|REPLACE]",
+                "    Load the libraries of such a payload: in place of all, beside them, or in place of those",
+                "    with the same names.",
                 "HELP",
                 "    Prints this help.",
             ],
@@ -113,6 +128,29 @@ fn load(call: &mut Call<'_>) -> Answer {
     let name = call.engine.load_library(code, replace)?;
     call.reply().bulk(name.as_bytes());
     Ok(())
+}
+
+fn restore(call: &mut Call<'_>) -> Answer {
+    let how = match call.len() {
+        3 => Restoring::Append,
+        4 if call.is(3, "APPEND") => Restoring::Append,
+        4 if call.is(3, "REPLACE") => Restoring::Replace,
+        4 if call.is(3, "FLUSH") => Restoring::Flush,
+        4 => {
+            return Err(Fault::of(
+                "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.",
+            ));
+        }
+        _ => return Err(call.unknown_subcommand()),
+    };
+    let codes = rdb::restore_functions(call.arg(2)).map_err(|error| match error {
+        ValueError::PayloadContent => Fault::of("ERR given type is not a function"),
+        other => Fault::from(other),
+    })?;
+    call.engine.may_write()?;
+    call.engine.may_grow()?;
+    call.engine.restore_libraries(&codes, how)?;
+    call.ok()
 }
 
 fn list(call: &mut Call<'_>) -> Answer {

@@ -91,7 +91,9 @@ impl Engine {
     pub(crate) fn begin_save(&mut self) -> io::Result<()> {
         let path = self.rdb_path().ok_or(io::ErrorKind::NotFound)?;
         let (background, pipe) = Background::start(&path)?;
-        let file = rdb::begin(pipe, self.now_ms)?;
+        let libraries = self.scripts.libraries.all.values();
+        let codes = libraries.map(|library| &library.code[..]);
+        let file = rdb::begin(pipe, self.now_ms, codes)?;
         self.save = Some(Box::new(Save {
             background,
             file: Some(file),

@@ -117,3 +117,54 @@ fn a_library_and_one_key_of_a_transaction_are_both_logged() {
     assert_eq!(ask(&mut engine, client, "FCALL f 0"), ":7");
     assert_eq!(ask(&mut engine, client, "GET k"), "$1 v");
 }
+
+#[test]
+fn libraries_are_restored_all_or_none() {
+    let world = World::new(6);
+    let (mut engine, client) = open(&world, Policy::No);
+    let load = |library: &str, function: &str, number: u32| {
+        format!(
+            "FUNCTION LOAD REPLACE \"#!lua name={library}\\nredis.register_function('{function}',function() \
+             return {number} end)\""
+        )
+    };
+    for line in [load("a", "f", 1), load("b", "g", 1)] {
+        send(&mut engine, client, &line);
+    }
+    engine.session_mut(client).unwrap().reply.clear();
+    let libraries = engine.scripts.libraries.all.values();
+    let payload = values::rdb::dump_functions(libraries.map(|library| &library.code[..]));
+    let dumped = {
+        engine.execute(client, &[b"FUNCTION", b"DUMP"]);
+        engine.session_mut(client).unwrap().reply.take()
+    };
+    assert!(dumped.windows(payload.len()).any(|part| part == payload));
+    let restore = |engine: &mut crate::Engine, how: &str| {
+        let mut words = vec![&b"FUNCTION"[..], b"RESTORE", &payload];
+        words.extend((!how.is_empty()).then_some(how.as_bytes()));
+        engine.execute(client, &words);
+        let reply = engine.session_mut(client).unwrap().reply.take();
+        String::from_utf8_lossy(&reply).trim().to_owned()
+    };
+    assert_eq!(restore(&mut engine, ""), "-ERR Library a already exists");
+    // A function that is there keeps out the library of another name that has it.
+    send(&mut engine, client, "FUNCTION DELETE b");
+    send(&mut engine, client, &load("c", "g", 3));
+    send(&mut engine, client, &load("a", "f", 3));
+    engine.session_mut(client).unwrap().reply.clear();
+    let before = engine.contents();
+    assert_eq!(
+        restore(&mut engine, "REPLACE"),
+        "-ERR Function g already exists"
+    );
+    assert_eq!(engine.contents(), before);
+    assert_eq!(restore(&mut engine, "FLUSH"), "+OK");
+    send(&mut engine, client, &load("a", "f", 4));
+    engine.session_mut(client).unwrap().reply.clear();
+    assert_eq!(restore(&mut engine, "replace"), "+OK");
+    engine.close().unwrap();
+    let (mut engine, client) = open(&world, Policy::No);
+    assert_eq!(ask(&mut engine, client, "FCALL f 0"), ":1");
+    assert_eq!(ask(&mut engine, client, "FCALL g 0"), ":1");
+    assert_eq!(engine.scripts.libraries.all.len(), 2);
+}

@@ -10,8 +10,8 @@ use crate::Value;
 
 const MAGIC: &[u8; 5] = b"REDIS";
 
-mod code {
-    pub(super) const FUNCTION: u8 = 245;
+pub(super) mod code {
+    pub(in crate::rdb) const FUNCTION: u8 = 245;
     pub(super) const FUNCTION_EARLY: u8 = 246;
     pub(super) const MODULE: u8 = 247;
     pub(super) const IDLE: u8 = 248;

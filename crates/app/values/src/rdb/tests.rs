@@ -342,3 +342,29 @@ fn errors_name_the_place() {
     assert_eq!(items(b"REDIS0010\xff\0\0\0\0\0\0\0\0").unwrap(), []);
     assert_eq!(items(b"REDIS0004\xff").unwrap(), []);
 }
+
+/// What redis-server 7.0.15 answers to FUNCTION DUMP.
+const FUNCTIONS: &[u8] = b"\xf5@A#!lua name=q\nredis.register_function(\"q\",function() return 5 end)\n\x00\xc5\x04p\xd0Y(\x91\xa8";
+
+#[test]
+fn libraries_of_functions_are_dumped_as_redis_does() {
+    let code = &FUNCTIONS[3..FUNCTIONS.len() - 10];
+    assert_eq!(super::dump_functions([code]), FUNCTIONS);
+    assert_eq!(super::restore_functions(FUNCTIONS).unwrap(), [code]);
+    let none = super::dump_functions([]);
+    assert_eq!(super::restore_functions(&none).unwrap().len(), 0);
+    let two = super::dump_functions([code, b"12"]);
+    assert_eq!(super::restore_functions(&two).unwrap(), [code, b"12"]);
+    for end in 0..FUNCTIONS.len() {
+        assert!(
+            super::restore_functions(&FUNCTIONS[..end]).is_err(),
+            "{end}"
+        );
+    }
+    let string = crate::Value::String(crate::StringValue::new(b"12"));
+    let other = super::restore_functions(&super::dump(&string));
+    assert_eq!(other, Err(crate::ValueError::PayloadContent));
+    let thresholds = crate::Thresholds::default();
+    let value = super::restore(FUNCTIONS, &thresholds);
+    assert_eq!(value.err(), Some(crate::ValueError::PayloadContent));
+}
