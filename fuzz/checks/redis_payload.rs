@@ -6,6 +6,10 @@ use values::{Thresholds, Value, hyperloglog, rdb};
 pub(crate) fn check(bytes: &[u8]) {
     let _ = rdb::restore(bytes, &Thresholds::REDIS);
     let payload = sealed(bytes);
+    if let Ok(codes) = rdb::restore_functions(&payload) {
+        let again = rdb::dump_functions(codes.iter().map(Vec::as_slice));
+        assert_eq!(rdb::restore_functions(&again), Ok(codes));
+    }
     let Ok(mut value) = rdb::restore(&payload, &Thresholds::REDIS) else {
         return;
     };
