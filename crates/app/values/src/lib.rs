@@ -66,7 +66,7 @@ pub use hash::{FieldValue, Hash};
 pub use list::{End, List};
 pub use sample::Draw;
 pub use set::Set;
-pub use sorted_set::{AddOptions, Added, LexRange, ScoreRange, Scored, SortedSet};
+pub use sorted_set::{AddOptions, Added, LexRange, Members, ScoreRange, Scored, SortedSet};
 pub use stream::{Stream, StreamId};
 pub use string::{CommonRun, LongestCommon, StringValue};
 pub use thresholds::Thresholds;

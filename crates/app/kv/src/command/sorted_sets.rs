@@ -8,8 +8,8 @@ use crate::blocking::Timeout;
 use crate::engine::Count;
 use crate::fault::{Answer, Fault, SYNTAX};
 use crate::protocol::{Reply, Version};
-use values::number::{format_double, parse_double};
-use values::{AddOptions, Added, Element, LexRange, ScoreRange, SortedSet, glob};
+use values::number::{INTEGER_BYTES_MAX, format_double, parse_double};
+use values::{AddOptions, Added, Element, LexRange, Members, ScoreRange, SortedSet, glob};
 
 const READ: Flags = Flags::READONLY;
 const QUICK: Flags = Flags::READONLY.and(Flags::FAST);
@@ -335,17 +335,26 @@ fn pop_from(
 
 /// Members with scores: pairs in version three where `pairs` says so, one after the other else.
 fn push_scored(reply: &mut Reply, members: &[(Vec<u8>, f64)], scores: bool, pairs: bool) {
-    let pairs = scores && (pairs && reply.version == Version::Three);
-    let each = if scores && !pairs { 2 } else { 1 };
-    reply.array(members.len() * each);
+    begin_scored(reply, members.len(), scores, pairs);
     for (member, score) in members {
-        if pairs {
-            reply.array(2);
-        }
-        reply.bulk(member);
-        if scores {
-            push_score(reply, *score);
-        }
+        push_one(reply, member, scores.then_some(*score), pairs);
+    }
+}
+
+/// Begins an array of so many members. With `pairs` RESP3 has each with its score in an array of its own.
+fn begin_scored(reply: &mut Reply, count: usize, scores: bool, pairs: bool) {
+    let pairs = pairs && reply.version == Version::Three;
+    let each = if scores && !pairs { 2 } else { 1 };
+    reply.array(count * each);
+}
+
+fn push_one(reply: &mut Reply, member: &[u8], score: Option<f64>, pairs: bool) {
+    if score.is_some() && pairs && reply.version == Version::Three {
+        reply.array(2);
+    }
+    reply.bulk(member);
+    if let Some(score) = score {
+        push_score(reply, score);
     }
 }
 
@@ -489,8 +498,33 @@ enum By {
     Lex,
 }
 
-/// Members of a range; the arguments are those of ZRANGE from `at`, the key, on.
-fn find(call: &mut Call<'_>, at: usize, by: By, back: bool) -> Result<(Popped, bool), Fault> {
+/// Which members are asked for.
+struct Wanted {
+    ranks: Option<(i64, i64)>,
+    by_score: Option<ScoreRange>,
+    by_lex: Option<LexRange>,
+    back: bool,
+    /// None where there can be none.
+    offset: Option<usize>,
+    most: Option<usize>,
+    /// Whether scores are asked for, too.
+    scores: bool,
+}
+
+impl Wanted {
+    fn of<'a>(&self, set: &'a SortedSet) -> Option<Members<'a>> {
+        let (back, offset, most) = (self.back, self.offset?, self.most);
+        match (self.ranks, self.by_score, &self.by_lex) {
+            (Some((start, end)), ..) => Some(set.by_rank(start, end, back)),
+            (_, Some(range), _) => Some(set.by_score(range, back, offset, most)),
+            (.., Some(range)) => Some(set.by_lex(range, back, offset, most)),
+            _ => None,
+        }
+    }
+}
+
+/// Reads the arguments of ZRANGE from `at`, the key, on.
+fn wanted(call: &mut Call<'_>, at: usize, by: By, back: bool) -> Result<Wanted, Fault> {
     let (mut by, mut back, mut scores, asked) = (by, back, false, by == By::Asked);
     let mut limit: Option<(i64, i64)> = None;
     let mut next = at + 3;
@@ -542,31 +576,48 @@ fn find(call: &mut Call<'_>, at: usize, by: By, back: bool) -> Result<(Popped, b
         By::Lex => Some(LexRange::parse(min, max)?),
         _ => None,
     };
-    let key = call.arg(at);
-    let set: Option<&SortedSet> = call.engine.get(call.session.database, key)?;
-    let (Some(set), Ok(offset)) = (set, usize::try_from(offset)) else {
-        return Ok((Vec::new(), scores));
-    };
-    let found = match (ranks, by_score, &by_lex) {
-        (Some((start, end)), ..) => owned(set.by_rank(start, end, back)),
-        (_, Some(range), _) => owned(set.by_score(range, back, offset, most)),
-        (.., Some(range)) => owned(set.by_lex(range, back, offset, most)),
-        _ => Vec::new(),
-    };
-    Ok((found, scores))
+    Ok(Wanted {
+        ranks,
+        by_score,
+        by_lex,
+        back,
+        offset: usize::try_from(offset).ok(),
+        most,
+        scores,
+    })
 }
 
 fn range(call: &mut Call<'_>, by: By, back: bool) -> Answer {
-    let (found, scores) = find(call, 1, by, back)?;
-    push_scored(call.reply(), &found, scores, true);
+    let wanted = wanted(call, 1, by, back)?;
+    let set: Option<&SortedSet> = call.engine.get(call.session.database, call.arg(1))?;
+    let reply = &mut call.session.reply;
+    match set.and_then(|set| wanted.of(set)) {
+        Some(members) => {
+            let mut text = [0; INTEGER_BYTES_MAX];
+            let (count, scores) = (members.len(), wanted.scores);
+            begin_scored(reply, count, scores, true);
+            for (member, score) in members {
+                push_one(
+                    reply,
+                    member.bytes(&mut text),
+                    scores.then_some(score),
+                    true,
+                );
+            }
+        }
+        None => reply.array(0),
+    }
     Ok(())
 }
 
 fn zrangestore(call: &mut Call<'_>) -> Answer {
-    let (found, scores) = find(call, 2, By::Asked, false)?;
-    if scores {
+    let wanted = wanted(call, 2, By::Asked, false)?;
+    if wanted.scores {
         return Err(SYNTAX);
     }
+    let set: Option<&SortedSet> = call.engine.get(call.session.database, call.arg(2))?;
+    let found = set.and_then(|set| wanted.of(set)).map(owned);
+    let found = found.unwrap_or_default();
     let (database, target, limits) = (call.db(), call.arg(1), call.engine.config.thresholds);
     let mut result = SortedSet::default();
     for (member, score) in &found {

@@ -5,8 +5,35 @@ use std::ops::Range;
 use super::{LexRange, ScoreRange, Scored, SortedSet};
 use crate::{number::INTEGER_BYTES_MAX, range::indices};
 
-/// Members of a range, in its order.
-pub type Members<'a> = Box<dyn Iterator<Item = Scored<'a>> + 'a>;
+/// Members of a range, in its order; how many is known.
+pub struct Members<'a> {
+    left: usize,
+    members: Box<dyn Iterator<Item = Scored<'a>> + 'a>,
+}
+
+impl<'a> Members<'a> {
+    fn none() -> Members<'a> {
+        Members {
+            left: 0,
+            members: Box::new(std::iter::empty()),
+        }
+    }
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = Scored<'a>;
+
+    fn next(&mut self) -> Option<Scored<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        self.members.next()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Members<'_> {}
 
 impl SortedSet {
     /// Members from rank `start` to `end`, both included, negative ones counted from the end
@@ -15,7 +42,7 @@ impl SortedSet {
     pub fn by_rank(&self, start: i64, end: i64, back: bool) -> Members<'_> {
         let length = self.len();
         let Some((start, end)) = indices(start, end, length) else {
-            return Box::new(std::iter::empty());
+            return Members::none();
         };
         let ranks = if back {
             length - 1 - end..length - start
@@ -112,12 +139,14 @@ impl SortedSet {
             .saturating_sub(offset)
             .min(limit.unwrap_or(usize::MAX));
         if count == 0 {
-            return Box::new(std::iter::empty());
+            return Members::none();
         }
-        if back {
-            Box::new(self.0.walk_back(ranks.end - 1 - offset).take(count))
-        } else {
-            Box::new(self.0.walk(ranks.start + offset).take(count))
+        Members {
+            left: count,
+            members: match back {
+                true => Box::new(self.0.walk_back(ranks.end - 1 - offset)),
+                false => Box::new(self.0.walk(ranks.start + offset)),
+            },
         }
     }
 }
