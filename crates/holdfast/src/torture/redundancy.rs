@@ -361,8 +361,12 @@ pub fn run(plan: &Plan, options: &ArgMatches) -> Result<Report> {
     if !broken_early {
         run.finish(plant)?;
     }
-    if broken_early {
+    if !plant && !field.broken.lock().is_empty() {
         eprintln!("{}", run.scene.log_tail());
+        match run.scene.keep_log(plan.seed) {
+            Ok(path) => eprintln!("all that the process said is kept in {}", path.display()),
+            Err(error) => eprintln!("what the process said is lost: {error:#}"),
+        }
     }
     let faults = run.faults;
     drop(run);

@@ -228,6 +228,14 @@ impl Scene {
         lines[lines.len().saturating_sub(15)..].join("\n")
     }
 
+    /// Keeps what the process has said, where the end of the run does not remove it.
+    pub(super) fn keep_log(&self, seed: u64) -> Result<PathBuf> {
+        let name = format!("holdfast-torture-{seed}-{}.log", std::process::id());
+        let kept = std::env::temp_dir().join(name);
+        fs::copy(self.dir.join("daemon.log"), &kept).with_context(|| kept.display().to_string())?;
+        Ok(kept)
+    }
+
     /// What the process says of itself.
     pub(super) fn status(&self) -> Result<Status> {
         let limit = Duration::from_secs(10);
