@@ -27,6 +27,16 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
+    /// The log has to get an entry as a whole.
+    pub(crate) fn note_whole(&mut self, database: u8, shard: ShardId, key: &[u8]) {
+        self.dirty.push(Dirty {
+            database,
+            shard,
+            key: key.into(),
+            change: None,
+        });
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.dirty.is_empty() && self.graves.is_empty() && self.libraries.is_empty()
     }

@@ -5,12 +5,10 @@ use crate::engine::Engine;
 use crate::fault::{Answer, Fault};
 use crate::protocol::Version;
 use crate::session::{Session, Token};
-use crate::slot::ShardId;
 use machine::{Ask, CLOCK, COMMANDS, Machine};
 use mlua::{Function, Lua, MultiValue, Value};
 use std::cell::RefCell;
 use std::collections::HashMap;
-use vlog::Position;
 
 mod bits;
 mod json;
@@ -24,6 +22,7 @@ mod shebang;
 mod structs;
 
 use libraries::Libraries;
+pub(crate) use libraries::Restoring;
 use shebang::Traits;
 
 /// A script that is known.
@@ -70,17 +69,6 @@ pub(crate) struct Running {
     pub(crate) killed: bool,
     /// Whether what it changed is to be forgotten: the process ends.
     pub(crate) abandoned: bool,
-}
-
-/// What FUNCTION RESTORE does with libraries that are there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Restoring {
-    /// They go.
-    Flush,
-    /// They stay, and none may have the name of one that comes.
-    Append,
-    /// They stay, but for those whose names come.
-    Replace,
 }
 
 /// What drives the engine, as a script that takes long needs it: time, and other clients.
@@ -283,116 +271,6 @@ impl Engine {
         let done = self.run_script(session, &machine, &declared.function, given);
         self.scripts.libraries.machine = Some(machine);
         done
-    }
-
-    /// Learns a library, which the log gets; its name.
-    pub(crate) fn load_library(&mut self, code: &[u8], replace: bool) -> Result<String, Fault> {
-        let libraries = &mut self.scripts.libraries;
-        let (name, library) = libraries.read(code)?;
-        if !replace && libraries.all.contains_key(&name) {
-            return Err(Fault::text(format!("ERR Library '{name}' already exists")));
-        }
-        if let Some(function) = libraries.collision(&name, &library) {
-            return Err(Fault::text(format!(
-                "ERR Function {function} already exists"
-            )));
-        }
-        self.put_library(name.clone(), library);
-        Ok(name)
-    }
-
-    /// Puts a library into the place of its name.
-    fn put_library(&mut self, name: String, mut library: libraries::Library) {
-        // The new record takes the old one's place.
-        let old = self.scripts.libraries.all.get(&name);
-        library.position = old.and_then(|old| old.position);
-        if !self.changes.libraries.contains(&name) {
-            self.changes.libraries.push(name.clone());
-        }
-        self.scripts.libraries.all.insert(name, library);
-    }
-
-    /// Learns all these libraries, or none.
-    pub(crate) fn restore_libraries(
-        &mut self,
-        codes: &[Vec<u8>],
-        how: Restoring,
-    ) -> Result<(), Fault> {
-        let libraries = &mut self.scripts.libraries;
-        let mut found = std::collections::BTreeMap::new();
-        for code in codes {
-            let (name, library) = libraries.read(code)?;
-            if found.contains_key(&name) {
-                return Err(Fault::text(format!("ERR Library '{name}' already exists")));
-            }
-            found.insert(name, library);
-        }
-        let stays = |name: &String| match how {
-            Restoring::Flush => false,
-            Restoring::Replace => !found.contains_key(name),
-            Restoring::Append => true,
-        };
-        let mut taken: std::collections::HashSet<&String> = std::collections::HashSet::new();
-        let old = libraries.all.iter().filter(|(name, _)| stays(name));
-        taken.extend(old.flat_map(|(_, library)| library.functions.keys()));
-        for (name, library) in &found {
-            if how == Restoring::Append && libraries.all.contains_key(name) {
-                return Err(Fault::text(format!("ERR Library {name} already exists")));
-            }
-            if let Some(function) = library.functions.keys().find(|key| !taken.insert(key)) {
-                return Err(Fault::text(format!(
-                    "ERR Function {function} already exists"
-                )));
-            }
-        }
-        if how == Restoring::Flush {
-            let gone = libraries
-                .all
-                .keys()
-                .filter(|name| !found.contains_key(*name));
-            for name in gone.cloned().collect::<Vec<String>>() {
-                self.remove_library(&name);
-            }
-        }
-        for (name, library) in found {
-            self.put_library(name, library);
-        }
-        Ok(())
-    }
-
-    /// Forgets a library; whether there was one.
-    pub(crate) fn remove_library(&mut self, name: &str) -> bool {
-        let Some(library) = self.scripts.libraries.all.remove(name) else {
-            return false;
-        };
-        self.changes.libraries.retain(|changed| changed != name);
-        if let Some(position) = library.position {
-            let shard = ShardId::of(name.as_bytes());
-            self.changes.graves.push((shard, position));
-        }
-        true
-    }
-
-    /// Forgets all libraries.
-    pub(crate) fn remove_libraries(&mut self) {
-        let names: Vec<String> = self.scripts.libraries.all.keys().cloned().collect();
-        for name in names {
-            self.remove_library(&name);
-        }
-    }
-
-    /// Takes libraries that the log had.
-    pub(crate) fn take_libraries(&mut self, found: Vec<(Vec<u8>, Position)>) {
-        for (code, position) in found {
-            match self.scripts.libraries.read(&code) {
-                Ok((name, mut library)) => {
-                    library.position = Some(position);
-                    self.scripts.libraries.all.insert(name, library);
-                }
-                // It stays in the log, for the version that can read it.
-                Err(fault) => tracing::warn!(%fault, "a library of functions cannot be loaded"),
-            }
-        }
     }
 
     /// Whether a script may begin.

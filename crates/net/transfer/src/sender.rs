@@ -320,29 +320,37 @@ impl Sender<'_> {
                 Some(Step::Problem(path, what)) => self.problem(path, what),
                 Some(Step::Entry(entry, place)) => {
                     bytes += weight(&entry);
-                    entries.push(entry.clone());
-                    let batch = None;
-                    self.flight.insert(
-                        self.next,
-                        Sent {
-                            entry,
-                            place,
-                            batch,
-                        },
-                    );
-                    self.next += 1;
+                    entries.push(self.take(entry, place));
                 }
             }
         }
-        let count = entries.len();
-        if count > 0 {
-            self.say(&ToReceiver::Offer { first, entries }, &[])?;
-            self.offers.push_back(Offer {
-                first,
-                count,
-                wants: None,
-            });
+        match entries.is_empty() {
+            true => Ok(()),
+            false => self.post(first, entries),
         }
+    }
+
+    /// Gives an entry its number; what the receiver is told of it.
+    fn take(&mut self, entry: Entry, place: Place) -> Entry {
+        let sent = Sent {
+            entry: entry.clone(),
+            place,
+            batch: None,
+        };
+        self.flight.insert(self.next, sent);
+        self.next += 1;
+        entry
+    }
+
+    /// Offers entries that were taken.
+    fn post(&mut self, first: Index, entries: Vec<Entry>) -> Result<(), TransferError> {
+        let count = entries.len();
+        self.say(&ToReceiver::Offer { first, entries }, &[])?;
+        self.offers.push_back(Offer {
+            first,
+            count,
+            wants: None,
+        });
         Ok(())
     }
 

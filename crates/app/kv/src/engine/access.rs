@@ -122,12 +122,7 @@ impl Engine {
             entry.set_flag(Flags::RAW, false);
             if !entry.has(Flags::WHOLE) {
                 entry.set_flag(Flags::WHOLE, true);
-                self.changes.dirty.push(Dirty {
-                    database,
-                    shard,
-                    key: key.into(),
-                    change: None,
-                });
+                self.changes.note_whole(database, shard, key);
             }
             return self.signal(database, key);
         }
@@ -268,12 +263,7 @@ impl Engine {
         let entry = self.keyspace.shard_mut(shard).get_mut(database, key);
         if let Some(entry) = entry.filter(|entry| !entry.has(Flags::WHOLE)) {
             entry.set_flag(Flags::WHOLE, true);
-            self.changes.dirty.push(Dirty {
-                database,
-                shard,
-                key: key.into(),
-                change: None,
-            });
+            self.changes.note_whole(database, shard, key);
         }
     }
 

@@ -1,7 +1,6 @@
 //! Whole databases.
 
 use super::Engine;
-use crate::changes::Dirty;
 use crate::entry::{Entry, Flags};
 use crate::keyspace::DATABASES;
 use crate::slot::{SHARDS, ShardId};
@@ -41,12 +40,7 @@ impl Engine {
                     // One that was changed before, in the same transaction, is noted under its old
                     // database: all are noted anew, and each is logged once.
                     entry.set_flag(Flags::WHOLE, true);
-                    self.changes.dirty.push(Dirty {
-                        database,
-                        shard,
-                        key: entry.key().into(),
-                        change: None,
-                    });
+                    self.changes.note_whole(database, shard, entry.key());
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! Files that were right when they got into place, and that the medium has not kept.
 
-use super::{Offer, Sender, Sent};
+use super::Sender;
 use crate::error::TransferError;
 use crate::level::Level;
 use crate::message::{OFFER_ENTRIES, Placed, ToReceiver, ToSender};
@@ -53,29 +53,14 @@ impl Sender<'_> {
                         self.problem(path, what.to_owned());
                         continue;
                     };
-                    entries.push(entry.clone());
-                    let batch = None;
-                    self.flight.insert(
-                        self.next,
-                        Sent {
-                            entry,
-                            place,
-                            batch,
-                        },
-                    );
-                    self.next += 1;
+                    entries.push(self.take(entry, place));
                 }
                 let count = entries.len();
                 if count == 0 {
                     continue;
                 }
                 self.report.files_resent += count as u64;
-                self.say(&ToReceiver::Offer { first, entries }, &[])?;
-                self.offers.push_back(Offer {
-                    first,
-                    count,
-                    wants: None,
-                });
+                self.post(first, entries)?;
                 self.send_all()?;
             }
             for path in again {
