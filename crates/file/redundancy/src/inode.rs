@@ -12,6 +12,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+mod naming;
+
 /// Directory and name.
 type Hint = (Arc<Inode>, Box<[u8]>);
 
@@ -56,6 +58,7 @@ struct Content {
     told: Option<Timestamp>,
     /// Its last name is gone: the open files are all that is left.
     nameless: bool,
+    naming: naming::Naming,
 }
 
 /// The modification time of writes that go elsewhere than to the copies.

@@ -7,7 +7,7 @@
 
 use super::{Plan, Report, Torture};
 use anyhow::{Context, Result, ensure};
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command, ValueEnum};
 use env::Rng;
 use ledger::Ledger;
 use parking_lot::{Mutex, RwLock};
@@ -40,7 +40,13 @@ fn options(command: Command) -> Command {
         .long("encode")
         .action(clap::ArgAction::SetTrue)
         .help("Let copies give way to parity all the while, in chunks of 16 KiB");
-    command.arg(encode).arg(
+    let ill = Arg::new("ill")
+        .long("ill")
+        .value_name("HOW")
+        .value_delimiter(',')
+        .value_parser(clap::value_parser!(Ill))
+        .help("What happens to stores [default: all of it]");
+    command.arg(encode).arg(ill).arg(
         Arg::new("plant")
             .long("plant")
             .value_name("BUG")
@@ -120,27 +126,25 @@ impl Field {
 }
 
 /// What happens to a store.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum Ill {
+    /// Its directory is moved away, and back
     MovedAway,
+    /// Its directory is moved away, and an empty one comes in its place
     Replaced,
+    /// Its file system is unmounted under the process, and mounted again
     Unmounted,
+    /// Its file system turns read-only, as after an error of its own
     ReadOnly,
+    /// Its file system has no room
     Full,
 }
-
-const ILLS: &[Ill] = &[
-    Ill::MovedAway,
-    Ill::Replaced,
-    Ill::Unmounted,
-    Ill::ReadOnly,
-    Ill::Full,
-];
 
 struct Run<'a> {
     scene: Scene,
     field: &'a Field,
     rng: Rng,
+    ills: Vec<Ill>,
     faults: u64,
 }
 
@@ -196,7 +200,7 @@ impl Run<'_> {
     fn ail(&mut self) -> Result<()> {
         self.redundant()?;
         let index = self.rng.index(self.scene.disks());
-        let ill = ILLS[self.rng.index(ILLS.len())];
+        let ill = self.ills[self.rng.index(self.ills.len())];
         self.faults += 1;
         eprintln!("store {index}: {ill:?}");
         match ill {
@@ -338,6 +342,10 @@ pub fn run(plan: &Plan, options: &ArgMatches) -> Result<Report> {
         scene,
         field: &field,
         rng: rng.fork(),
+        ills: match options.get_many("ill") {
+            Some(ills) => ills.copied().collect(),
+            None => Ill::value_variants().to_vec(),
+        },
         faults: 0,
     };
     let outcome = std::thread::scope(|scope| {
@@ -357,17 +365,20 @@ pub fn run(plan: &Plan, options: &ArgMatches) -> Result<Report> {
         }
     });
     let broken_early = !field.broken.lock().is_empty();
-    outcome?;
-    if !broken_early {
-        run.finish(plant)?;
-    }
-    if !plant && !field.broken.lock().is_empty() {
+    let outcome = outcome.and_then(|()| {
+        if broken_early {
+            return Ok(());
+        }
+        run.finish(plant)
+    });
+    if !plant && (outcome.is_err() || !field.broken.lock().is_empty()) {
         eprintln!("{}", run.scene.log_tail());
         match run.scene.keep_log(plan.seed) {
             Ok(path) => eprintln!("all that the process said is kept in {}", path.display()),
             Err(error) => eprintln!("what the process said is lost: {error:#}"),
         }
     }
+    outcome?;
     let faults = run.faults;
     drop(run);
     Ok(Report {

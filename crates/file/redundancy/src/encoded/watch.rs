@@ -105,6 +105,13 @@ impl Watch {
 }
 
 impl<'a> Watched<'a> {
+    /// Whether nothing has changed so far.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        let ranges = self.watch.ranges.lock();
+        let mut all = ranges.by_object.values().flatten();
+        all.all(|range| range.watch != self.number || range.state == State::Watched)
+    }
+
     /// Keeps changes out from now on, where there has been none; else `None`.
     pub(crate) fn ready(self) -> Option<Ready<'a>> {
         let mut ranges = self.watch.ranges.lock();

@@ -108,10 +108,13 @@ impl Engine {
     ) -> Result<R> {
         for _ in 0..=self.slots.len() {
             let index = *self.copies_of(inode).first().ok_or(Errno::IO)?;
+            let before = inode.names_as_of();
             let answer = self
                 .node_on(inode, index)
                 .and_then(|node| act(&*self.store(index)?, &node));
             match answer {
+                // Its last name goes meanwhile.
+                Err(Errno::STALE) if inode.names_moved_since(before) => {}
                 Err(errno) if fault(errno) == Fault::Medium && !inode.is_nameless() => {
                     self.fence_for(index, errno)?;
                 }

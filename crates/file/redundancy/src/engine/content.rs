@@ -368,7 +368,19 @@ impl Engine {
         self.sync_dir_ops()?;
         let stores = self.member_stores();
         self.on_all(&stores, |index, store| {
-            store.sync_dir(&self.node_on(inode, index)?)
+            let before = inode.names_as_of();
+            let synced = self
+                .node_on(inode, index)
+                .and_then(|node| store.sync_dir(&node));
+            match synced {
+                // Removed meanwhile: its own removal is what counts.
+                Err(Errno::STALE | Errno::NOENT)
+                    if inode.names_moved_since(before) || inode.is_nameless() =>
+                {
+                    Ok(())
+                }
+                other => other,
+            }
         })
     }
 

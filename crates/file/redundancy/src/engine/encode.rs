@@ -45,6 +45,10 @@ enum Encoded {
     Stopped,
 }
 
+fn is_unchanged((_, watched): &(&NewStripe, Option<Watched<'_>>)) -> bool {
+    watched.as_ref().is_some_and(Watched::is_unchanged)
+}
+
 /// How many stripes are made with shared syncs.
 fn together(new: &[NewStripe], chunk: ChunkBytes) -> usize {
     let widest = new.iter().map(|new| new.members.len()).max().unwrap_or(1);
@@ -288,29 +292,20 @@ impl Engine {
         if !is_whole() || stop.load(Ordering::Acquire) {
             return Ok(Encoded::Stopped);
         }
-        let (mut drafts, mut places) = (Vec::new(), BTreeMap::new());
-        for (place, (new, _)) in new.iter().enumerate() {
-            if !self.fits(new, chunk)? {
-                continue;
-            }
-            let (Some(layout), Some(bases)) = (new.layout(chunk), new.bases(chunk)) else {
-                continue;
-            };
-            let Some(number) = NonZeroU64::new(self.next_id().0) else {
-                continue;
-            };
-            let id = StripeId(number);
-            places.insert(id, place);
-            drafts.push(Draft { id, layout, bases });
-        }
-        let prepared = match stripes.prepare(drafts) {
-            Ok(prepared) => prepared,
-            Err(StripeError::Io { errno, .. }) if fault(errno) == Fault::NoSpace => {
-                return Ok(Encoded::NoSpace);
-            }
-            Err(error) => {
-                self.fence_of(&error)?;
-                return Ok(Encoded::Stopped);
+        let (prepared, places) = loop {
+            let (drafts, places) = self.drafts(new, chunk)?;
+            match stripes.prepare(drafts) {
+                Ok(prepared) => break (prepared, places),
+                Err(StripeError::Io { errno, .. }) if fault(errno) == Fault::NoSpace => {
+                    return Ok(Encoded::NoSpace);
+                }
+                // What a user cuts off or removes meanwhile cannot be read, and says nothing of the
+                // store. Each time round there is less.
+                Err(_) if places.values().any(|place| !is_unchanged(&new[*place])) => {}
+                Err(error) => {
+                    self.fence_of(&error)?;
+                    return Ok(Encoded::Stopped);
+                }
             }
         };
         let _one = self.encoded.changing.lock();
@@ -338,6 +333,31 @@ impl Engine {
                 Ok(Encoded::Stopped)
             }
         }
+    }
+
+    /// What is to be prepared of some stripes, and the place among them of each.
+    fn drafts(
+        &self,
+        new: &[(&NewStripe, Option<Watched<'_>>)],
+        chunk: ChunkBytes,
+    ) -> Result<(Vec<Draft>, BTreeMap<StripeId, usize>)> {
+        let (mut drafts, mut places) = (Vec::new(), BTreeMap::new());
+        for (place, watched) in new.iter().enumerate() {
+            let (new, _) = watched;
+            if !is_unchanged(watched) || !self.fits(new, chunk)? {
+                continue;
+            }
+            let (Some(layout), Some(bases)) = (new.layout(chunk), new.bases(chunk)) else {
+                continue;
+            };
+            let Some(number) = NonZeroU64::new(self.next_id().0) else {
+                continue;
+            };
+            let id = StripeId(number);
+            places.insert(id, place);
+            drafts.push(Draft { id, layout, bases });
+        }
+        Ok((drafts, places))
     }
 
     /// Whether the chunks of a stripe to be made are there, whole, on every copy that is told, and

@@ -32,6 +32,21 @@ impl Engine {
             inode.set_node(store, node.clone());
             return Ok(node);
         }
+        loop {
+            let before = inode.names_as_of();
+            match self.look_where_last_seen(inode, store, &*target) {
+                Err(Errno::STALE) if inode.names_moved_since(before) => {}
+                other => return other,
+            }
+        }
+    }
+
+    fn look_where_last_seen(
+        &self,
+        inode: &Inode,
+        store: StoreIndex,
+        target: &dyn Store,
+    ) -> Result<Node> {
         let (parent, name) = inode.hint().ok_or(Errno::STALE)?;
         let dir = self.node_on(&parent, store)?;
         let found = match target.lookup(&dir, &name) {
@@ -152,6 +167,7 @@ impl Engine {
             let copies = self.copies_of(inode);
             let index = *copies.first().ok_or(Errno::IO)?;
             inode.see_times();
+            let before = inode.names_as_of();
             if inode.is_nameless() && inode.kind == Kind::File {
                 // One name may be left, outside the tree.
                 let attr = self.on_first_file(inode, |file| file.attr())?;
@@ -168,6 +184,8 @@ impl Engine {
                     .and_then(|node| self.store(index)?.attr(&node)),
             };
             match answer {
+                // Its last name goes meanwhile.
+                Err(Errno::STALE) if inode.names_moved_since(before) => {}
                 Err(errno) if fault(errno) != Fault::Caller => self.fence_for(index, errno)?,
                 other => return other,
             }

@@ -91,6 +91,7 @@ impl Layer for Engine {
         'again: for _ in 0..=self.slots.len() {
             let mut listing = Listing::default();
             let members = self.member_stores();
+            let before = inode.names_as_of();
             for (index, store) in &members {
                 let answer = self.node_on(&inode, *index).and_then(|node| {
                     store.list(&node, &mut |name, kind| listing.push(name, kind, Ino(0)))
@@ -98,6 +99,7 @@ impl Layer for Engine {
                 match answer {
                     Ok(()) => {}
                     Err(Errno::STALE) if inode.is_nameless() => return Ok(Listing::default()),
+                    Err(Errno::STALE) if inode.names_moved_since(before) => continue 'again,
                     Err(errno) if fault(errno) == Fault::Caller => return Err(errno),
                     Err(errno) => {
                         self.fence_for(*index, errno)?;

@@ -231,6 +231,7 @@ impl Engine {
         self.touch_names(dir)?;
         self.settle_renames(&inode)?;
         self.pin(&inode, &attr)?;
+        let _renaming = inode.renaming();
         let gone = self.on_each(&self.copies_of(&inode), |index, store| {
             store.unlink(&self.node_on(dir, index)?, name)
         });
@@ -308,6 +309,7 @@ impl Engine {
         self.touch_names(&inode)?;
         self.settle_renames(&inode)?;
         let members: Stores = self.members().iter().collect();
+        let _renaming = inode.renaming();
         self.on_each(&members, |index, store| {
             store.remove_dir(&self.node_on(dir, index)?, name)
         })?;

@@ -94,6 +94,7 @@ impl Engine {
     }
 
     fn move_only(&self, from: End<'_>, to: End<'_>, moving: &Arc<Inode>) -> Result<()> {
+        let _renaming = moving.renaming();
         self.on_each(&self.copies_of(moving), |index, store| {
             let source = self.node_on(from.dir, index)?;
             let target = self.node_on(to.dir, index)?;
@@ -146,6 +147,7 @@ impl Engine {
             };
             self.write_down(from, to, moving, target, Manner::Replace { both })?;
         }
+        let _renaming = (moving.renaming(), target.renaming());
         self.on_each(&self.copies_of(moving), |index, store| {
             let source = self.node_on(from.dir, index)?;
             let dir = self.node_on(to.dir, index)?;
@@ -182,6 +184,7 @@ impl Engine {
         self.write_down(from, to, moving, target, Manner::Exchange)?;
         let (mine, theirs) = (self.all_copies(moving), self.all_copies(target));
         let stores: Stores = mine.iter().chain(theirs.minus(mine).iter()).collect();
+        let _renaming = (moving.renaming(), target.renaming());
         self.on_each(&stores, |index, store| {
             let source = self.node_on(from.dir, index)?;
             let dir = self.node_on(to.dir, index)?;
