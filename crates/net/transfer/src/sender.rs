@@ -294,7 +294,7 @@ impl Sender<'_> {
         let Some(mut incoming) = self.incoming.take() else {
             return Ok(());
         };
-        // A line for each file, and for those that waited since earlier transfers.
+        // A line for each entry, and for those that waited since earlier transfers.
         let lines = self.next.saturating_add(LINES_MORE);
         if manifest_bytes > lines.saturating_mul(LINE_BYTES_MAX as u64) {
             return Err(TransferError::Violation("a manifest that is too long"));
