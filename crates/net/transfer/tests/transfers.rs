@@ -15,6 +15,8 @@ mod filters;
 mod levels;
 #[path = "transfers/liars.rs"]
 mod liars;
+#[path = "transfers/orders.rs"]
+mod orders;
 #[path = "transfers/place.rs"]
 mod place;
 #[path = "transfers/trees.rs"]
