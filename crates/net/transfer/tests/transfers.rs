@@ -19,5 +19,7 @@ mod liars;
 mod orders;
 #[path = "transfers/place.rs"]
 mod place;
+#[path = "transfers/storms.rs"]
+mod storms;
 #[path = "transfers/trees.rs"]
 mod trees;
