@@ -1,7 +1,7 @@
 //! What sender and receiver of a tree say, and the notes that a receiver keeps.
 
 use codec::{Identity, kind, seal_object};
-use transfer::manifest::{self, Proved};
+use transfer::manifest::{self, Listed, Version};
 use transfer::{NOTE_VERSION, Note, ToReceiver, ToSender, TreePath};
 
 /// Any bytes are refused or round-trip; a path that is allowed leads nowhere else.
@@ -52,17 +52,21 @@ fn note(bytes: &[u8]) {
 
 /// Lines of a manifest have one way to be written, and lead nowhere else.
 fn lines(bytes: &[u8]) {
-    let mut all = manifest::FIRST_LINE.as_bytes().to_vec();
-    all.push(b'\n');
-    all.extend_from_slice(bytes);
     // Without the sum behind them none is a manifest, however far it is read.
-    let _none = manifest::read(&all[..], |proved| path(&proved.path));
-    let _none = manifest::read(bytes, |proved| path(&proved.path));
-    for line in bytes.split(|byte| *byte == b'\n') {
-        if let Ok(proved) = Proved::parse(line) {
-            path(&proved.path);
-            let again = proved.to_line();
-            assert_eq!(again.strip_suffix(b"\n"), Some(line));
+    let _none = manifest::read(bytes, |listed| path(listed.path()));
+    for version in [Version::One, Version::Two] {
+        let first = format!("{}{}\n", manifest::FIRST_WORDS, version.number());
+        let all = [first.as_bytes(), bytes].concat();
+        let _none = manifest::read(&all[..], |listed| path(listed.path()));
+        for line in bytes.split(|byte| *byte == b'\n') {
+            let Ok(listed) = Listed::parse(version, line) else {
+                continue;
+            };
+            path(listed.path());
+            let again = listed.to_line();
+            let again = again.strip_suffix(b"\n").expect("a line");
+            assert_eq!(Listed::parse(Version::Two, again), Ok(listed));
+            assert!(version == Version::One || again == line);
         }
     }
 }

@@ -7,8 +7,8 @@ use crate::screen::{self, Bar};
 use crate::units;
 use ::transfer::filter::{Filter, Rule};
 use ::transfer::{
-    Deletion, Delta, FailureKind, Level, Options, Planned, Problem, Progress, Report, Settings,
-    TransferError, TreePath,
+    Deletion, Delta, FailureKind, Level, Options, Order, Planned, Problem, Progress, Report,
+    Settings, TransferError, TreePath,
 };
 use env::real::{RealClock, RealNet, stream_of};
 use env::{Address, Clock};
@@ -90,6 +90,9 @@ pub struct SendArgs {
     /// 0 is no limit
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub bwlimit: Option<u64>,
+    /// What goes on beside what: batches, files or sequential; for `holdfast bench transfer`
+    #[arg(long, value_name = "ORDER", default_value = "batches", hide = true)]
+    pub order: Order,
     /// Where to put the receiver's manifest, for `holdfast verify`
     #[arg(long, value_name = "FILE")]
     pub manifest: Option<PathBuf>,
@@ -173,6 +176,7 @@ pub fn send(args: &SendArgs) -> Outcome<Exit> {
         write_cache: args.write_cache,
         settle: args.settle,
         manifest: args.manifest.clone(),
+        order: args.order,
         filter: Filter::new(args.filter.clone()),
         delta: args.delta,
         delete: args.delete.then_some(Deletion {

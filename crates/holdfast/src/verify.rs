@@ -4,7 +4,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::screen::{self, Bar};
 use crate::{os, units};
-use ::transfer::manifest::{self, Manifest, ManifestError, Signature};
+use ::transfer::manifest::{self, Listed, Manifest, ManifestError, Signature, Version};
 use ::transfer::verify::{Verified, VerifyError, verify};
 use serde_json::json;
 use std::fs::{self, File};
@@ -20,8 +20,9 @@ const THREADS: usize = 8;
 /// Arguments of `holdfast verify`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
-Every file of the manifest is dropped from the page cache and read again. Files that are not in the \
-manifest are not looked at.")]
+Every file of the manifest is dropped from the page cache and read again, and what each object carries is \
+compared. Run it as root where the receiver was root: others see no attributes trusted.*. Objects that are not \
+in the manifest are not looked at.")]
 pub struct Args {
     /// What `send --manifest` has written
     #[arg(value_name = "MANIFEST")]
@@ -57,7 +58,7 @@ enum Signer {
     Machine(String),
 }
 
-/// Reads every file that a manifest lists.
+/// Looks at every object that a manifest lists, and reads every file.
 ///
 /// # Errors
 /// The manifest or the directory cannot be used. Files that differ are no error here: the exit code
@@ -65,8 +66,10 @@ enum Signer {
 pub fn run(args: &Args) -> Outcome<Exit> {
     // All of it has to be right before any of it is believed.
     let mut latest = 0;
-    let read = manifest::read(open(&args.manifest)?, |proved| {
-        latest = latest.max(proved.at)
+    let read = manifest::read(open(&args.manifest)?, |listed| {
+        if let Listed::File(proved) = listed {
+            latest = latest.max(proved.at);
+        }
     });
     let manifest = read.map_err(|error| unreadable(&args.manifest, &error))?;
     let signer = signer(&manifest, args.ca.as_deref(), latest)?;
@@ -168,6 +171,9 @@ fn json(manifest: &Manifest, signer: &Signer, found: &Verified) -> serde_json::V
         "files": found.files,
         "bytes": found.bytes,
         "files_listed": manifest.files,
+        "others": found.others,
+        "others_listed": manifest.others,
+        "version": manifest.version.number(),
         "from_cache": found.from_cache,
         "signed_by": signed_by,
         "vouched": vouched,
@@ -185,6 +191,17 @@ fn words(manifest: &Manifest, signer: &Signer, found: &Verified) -> String {
         units::count(manifest.files),
     );
     let mut line = |name: &str, value: String| text.push_str(&format!("  {name:<11}{value}\n"));
+    line(
+        "others:",
+        match manifest.version {
+            Version::One => "not listed: the manifest is of version 1".to_owned(),
+            Version::Two => format!(
+                "{} directories, links and others are as they got into place; {} listed",
+                units::count(found.others),
+                units::count(manifest.others),
+            ),
+        },
+    );
     line(
         "read from:",
         match found.from_cache {
@@ -225,23 +242,28 @@ fn words(manifest: &Manifest, signer: &Signer, found: &Verified) -> String {
 mod tests {
     use super::*;
     use ::transfer::TreePath;
-    use ::transfer::verify::Difference;
+    use ::transfer::verify::{Change, Difference};
 
     #[test]
     fn what_differs_is_named() {
         let manifest = Manifest {
+            version: Version::Two,
             notes: vec!["level device: it was read".to_owned()],
             files: 1204,
             bytes: 5 << 30,
+            others: 31,
             signature: None,
         };
         let found = Verified {
             files: 1202,
             bytes: 4 << 30,
+            others: 30,
             from_cache: 1,
             differences: vec![
                 (TreePath::root().join(b"a\nb"), Difference::Rotten),
                 (TreePath::root().join(b"c"), Difference::Missing),
+                (TreePath::root().join(b"d"), Difference::Mode(0o755, 0o4755)),
+                (TreePath::root().join(b"d"), Difference::Acl(Change::Gone)),
             ],
             differences_more: 0,
         };

@@ -3,6 +3,8 @@
 
 #[path = "transfer/changes.rs"]
 mod changes;
+#[path = "transfer/manifests.rs"]
+mod manifests;
 #[path = "transfer/trees.rs"]
 mod trees;
 

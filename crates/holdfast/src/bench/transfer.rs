@@ -148,6 +148,21 @@ impl Bench<'_> {
         for (peer, note) in others {
             self.pair("local", data, &device, peer, note, report)?;
         }
+        for (order, name, note) in [
+            (
+                "sequential",
+                "holdfast, sequential",
+                "a file is sent, synced, dropped and read back before the next one is sent",
+            ),
+            (
+                "files",
+                "holdfast, pipelined by file",
+                "a file is synced, dropped and read back while the next one is sent",
+            ),
+        ] {
+            let peer = ours::InOrder { order, name };
+            self.pair("local", data, &device, &peer, note, report)?;
+        }
         Ok(())
     }
 

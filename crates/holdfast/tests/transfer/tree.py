@@ -3,12 +3,15 @@
 
 tree.py make DIR FILES   makes DIR, with so many small files in it
 tree.py compare A B      names each difference, up to 50; exit code 1 where there are some
+tree.py manifest FILE N  writes a manifest (docs/formats/manifest.md) of N further names of `one`: the
+                         first half are all `two`, the others are not there
 """
 
 import hashlib
 import os
 import socket
 import stat
+import struct
 import sys
 
 # Attributes that belong to a file, not to the file system that it is on.
@@ -64,6 +67,12 @@ def make(root, files):
     os.setxattr(b"owned", b"user.empty", b"")
     os.setxattr(b"owned", b"user.bytes", bytes(range(256)))
     os.setxattr(b"farm", b"trusted.dir", b"y")
+    # Access control lists (linux/posix_acl_xattr.h): version, then tag, permissions, id of each entry.
+    nobody = 0xFFFFFFFF
+    entries = ((1, 7, nobody), (2, 4, 12345), (4, 5, nobody), (8, 6, 54321), (16, 7, nobody), (32, 1, nobody))
+    acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+    os.setxattr(b"linked", b"system.posix_acl_access", acl)
+    os.setxattr(b"farm/1", b"system.posix_acl_default", acl)
     os.chown(b"owned", 12345, 54321)
     os.chmod(b"owned", 0o6751)
     os.chmod(b"farm", 0o1777)
@@ -167,9 +176,26 @@ def compare(a, b):
     return 1 if differences else 0
 
 
+def manifest(path, count):
+    digest = hashlib.sha256()
+    with open(path, "wb") as file:
+
+        def take(text):
+            digest.update(text.encode())
+            file.write(text.encode())
+
+        take("holdfast-manifest 2\n")
+        for number in range(count):
+            take("same one two\n" if number < count // 2 else f"same one gone/{number}\n")
+        take(f"total 0 0 {count}\n")
+        file.write(f"sum {digest.hexdigest()}\n".encode())
+
+
 if __name__ == "__main__":
     sys.setrecursionlimit(10000)
     if sys.argv[1] == "make":
         make(os.fsencode(sys.argv[2]), int(sys.argv[3]))
+    elif sys.argv[1] == "manifest":
+        manifest(os.fsencode(sys.argv[2]), int(sys.argv[3]))
     else:
         sys.exit(compare(os.fsencode(sys.argv[2]), os.fsencode(sys.argv[3])))

@@ -3,7 +3,7 @@
 //! `HOLDFAST_TREE` is a tree to send, such as /usr, in place of a smaller one; `HOLDFAST_SMALL_FILES`
 //! the number of small files in the tree of what is hard, such as 100000.
 
-use crate::{Place, text};
+use crate::{Place, text, text_of};
 use std::process::{Command, Output};
 
 /// What the environment says, or what is usual.
@@ -12,25 +12,36 @@ fn or(variable: &str, usually: &str) -> String {
 }
 
 /// What makes trees and compares them, and shares nothing with what it looks at.
-fn tree(words: &[&str]) -> Output {
+pub(crate) fn tree(words: &[&str]) -> Output {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/transfer/tree.py");
     let output = Command::new("python3").arg(script).args(words).output();
     output.expect("python3 runs")
 }
 
-fn arrives(source: &str, more: &[&str]) {
+/// Sends a tree; the checker finds it as it was, and `verify` by its manifest, of as many objects.
+fn arrives(source: &str) {
     let place = Place::new();
-    let to = place.path("to");
-    let to = to.to_str().expect("text");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
-    let sent = command
-        .args(["send", source, to])
-        .args(more)
-        .output()
-        .expect("a process");
-    assert!(sent.status.success(), "{}", text(&sent));
-    let compared = tree(&["compare", source, to]);
+    let (to, manifest) = (text_of(&place.path("to")), text_of(&place.path("manifest")));
+    let holdfast = |words: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_holdfast"))
+            .args(words)
+            .output()
+            .expect("a process");
+        assert!(output.status.success(), "{}", text(&output));
+        text(&output)
+    };
+    holdfast(&["send", source, &to, "--manifest", &manifest]);
+    let compared = tree(&["compare", source, &to]);
     assert!(compared.status.success(), "{}", text(&compared));
+    let said = holdfast(&["verify", &manifest, &to, "--json"]);
+    let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    let count = |name: &str| said[name].as_u64().expect("a number");
+    let objects = format!("{} objects", count("files") + count("others"));
+    assert!(
+        text(&compared).contains(&objects),
+        "{objects}, {}",
+        text(&compared)
+    );
 }
 
 #[test]
@@ -40,7 +51,7 @@ fn a_tree_of_what_is_hard_arrives_as_an_independent_checker_sees_it() {
     let source = source.to_str().expect("text");
     let made = tree(&["make", source, &or("HOLDFAST_SMALL_FILES", "3000")]);
     assert!(made.status.success(), "{}", text(&made));
-    arrives(source, &[]);
+    arrives(source);
 }
 
 /// The canary of the checker.
@@ -97,5 +108,5 @@ fn the_independent_checker_sees_what_is_wrong() {
 
 #[test]
 fn a_real_tree_arrives_as_an_independent_checker_sees_it() {
-    arrives(&or("HOLDFAST_TREE", "/usr/lib/python3"), &[]);
+    arrives(&or("HOLDFAST_TREE", "/usr/lib/python3"));
 }

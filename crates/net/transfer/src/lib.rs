@@ -69,4 +69,5 @@ pub use receiver::Plant;
 pub use receiver::{AfterSync, Destination, NOTE_VERSION, Note, Settings, held_notes, receive};
 pub use report::{Planned, Progress, Report};
 pub use root_sum::RootSum;
-pub use sender::{BATCH_BYTES, BATCH_ENTRIES, Deletion, Delta, Options, UnknownDelta, send};
+pub use sender::{BATCH_BYTES, BATCH_ENTRIES, Deletion, Delta, Options, send};
+pub use sender::{Order, UnknownDelta, UnknownOrder};

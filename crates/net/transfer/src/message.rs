@@ -6,7 +6,7 @@ use crate::level::Level;
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages; both sides have to speak the same.
-pub(crate) const VERSION: u16 = 3;
+pub(crate) const VERSION: u16 = 4;
 
 /// Bytes that one checksum covers.
 pub(crate) const PAGE_BYTES: usize = codec::PAGE_BYTES;

@@ -219,6 +219,7 @@ fn begin(
             done: &done,
             level,
             evidence,
+            mends: false,
             signer: settings.signer.clone(),
         };
         let working = scope.spawn(move || {

@@ -7,8 +7,8 @@ use crate::filter::Filter;
 use crate::level::Level;
 use crate::manifest::LINE_BYTES_MAX;
 use crate::message::{
-    BATCHES_AHEAD, Index, OFFER_ENTRIES, OFFERS_AHEAD, PAGE_BYTES, Problem, RANGE_BYTES,
-    ToReceiver, ToSender, VERSION, Want,
+    Index, OFFER_ENTRIES, OFFERS_AHEAD, PAGE_BYTES, Problem, RANGE_BYTES, ToReceiver, ToSender,
+    VERSION, Want,
 };
 use crate::report::{Progress, Report};
 use crate::walk::{Place, Step, Walk};
@@ -23,10 +23,12 @@ mod dry;
 mod incoming;
 mod lists;
 mod mend;
+mod order;
 mod pace;
 mod pays;
 mod sweep;
 
+pub use order::{Order, UnknownOrder};
 pub use pays::{Delta, UnknownDelta};
 
 use incoming::Incoming;
@@ -85,6 +87,8 @@ pub struct Options {
     pub rate: Option<u64>,
     /// The file that gets the receiver's manifest.
     pub manifest: Option<PathBuf>,
+    /// What goes on beside what.
+    pub order: Order,
     /// How long the receiver may be silent: it syncs and reads whole batches.
     pub patience: Duration,
 }
@@ -102,6 +106,7 @@ impl Default for Options {
             dry: false,
             rate: None,
             manifest: None,
+            order: Order::Batches,
             patience: Duration::from_secs(600),
         }
     }
@@ -294,7 +299,7 @@ impl Sender<'_> {
         let Some(mut incoming) = self.incoming.take() else {
             return Ok(());
         };
-        // A line for each file, and for those that waited since earlier transfers.
+        // A line for each entry, and for those that waited since earlier transfers.
         let lines = self.next.saturating_add(LINES_MORE);
         if manifest_bytes > lines.saturating_mul(LINE_BYTES_MAX as u64) {
             return Err(TransferError::Violation("a manifest that is too long"));
@@ -398,11 +403,16 @@ impl Sender<'_> {
                 self.problem(path, what.clone());
             }
             self.say(&ToReceiver::End { index, failed }, &[])?;
-            if let Some(sent) = self.flight.get_mut(&index) {
-                sent.batch = Some(self.batch.number);
-            }
             self.batch.entries += 1;
-            if self.batch.entries >= BATCH_ENTRIES || self.batch.bytes >= BATCH_BYTES {
+            let Some(sent) = self.flight.get_mut(&index) else {
+                return Err(TransferError::Violation("an entry that is not under way"));
+            };
+            sent.batch = Some(self.batch.number);
+            if self
+                .options
+                .order
+                .ends_behind(&sent.entry.what, &self.batch)
+            {
                 self.close_batch()?;
             }
         }
@@ -438,7 +448,7 @@ impl Sender<'_> {
             number: number + 1,
             ..Batch::default()
         };
-        while self.batch.number - self.acknowledged > BATCHES_AHEAD as u64 {
+        while self.batch.number - self.acknowledged > self.options.order.ahead() {
             self.hear()?;
         }
         Ok(())

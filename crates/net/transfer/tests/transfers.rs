@@ -15,7 +15,11 @@ mod filters;
 mod levels;
 #[path = "transfers/liars.rs"]
 mod liars;
+#[path = "transfers/orders.rs"]
+mod orders;
 #[path = "transfers/place.rs"]
 mod place;
+#[path = "transfers/storms.rs"]
+mod storms;
 #[path = "transfers/trees.rs"]
 mod trees;

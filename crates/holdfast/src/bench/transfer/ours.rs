@@ -26,6 +26,25 @@ fn send(command: &mut Command, from: &Path, level: &str) {
     }
 }
 
+/// Disk to disk at level device, in the orders with which the source of verified transfer compares
+/// its own.
+pub(super) struct InOrder {
+    pub(super) order: &'static str,
+    pub(super) name: &'static str,
+}
+
+impl Way for InOrder {
+    fn name(&self) -> String {
+        self.name.to_owned()
+    }
+
+    fn copy(&self, from: &Path, to: &Path) -> anyhow::Result<()> {
+        let mut command = Command::new(std::env::current_exe()?);
+        send(&mut command, from, "device");
+        run(command.args(["--order", self.order]).arg(to))
+    }
+}
+
 impl Way for Local {
     fn name(&self) -> String {
         format!("level {}", self.0)

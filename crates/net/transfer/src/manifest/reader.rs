@@ -1,22 +1,26 @@
 //! Reading a manifest, from its beginning to its signature.
 
-use super::line::hex;
-use super::{FIRST_LINE, LINE_BYTES_MAX, LineError, Proved, Signature};
+use super::text::{hex, number};
+use super::{FIRST_WORDS, LINE_BYTES_MAX, LineError, Listed, Signature, Version};
 use ring::digest::{Context, SHA256};
 use std::io::{self, BufRead, Read};
 
 /// Most notes of one.
 const NOTES_MAX: usize = 64;
 
-/// What stands in a manifest besides its files.
+/// What stands in a manifest besides its objects.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Manifest {
+    /// Of which version it is.
+    pub version: Version,
     /// What its maker says of it, for people.
     pub notes: Vec<String>,
     /// How many files.
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// How many other objects and further names; none in version 1.
+    pub others: u64,
     /// Who has signed it; the signature fits.
     pub signature: Option<Signature>,
 }
@@ -30,6 +34,9 @@ pub enum ManifestError {
     /// It does not begin as one.
     #[error("it is no manifest")]
     None,
+    /// It is of a version that is not known here.
+    #[error("it is of version {0}, and this Holdfast reads none after 2")]
+    Version(u32),
     /// A line is not what it has to be.
     #[error("line {line}: {why}")]
     Line {
@@ -49,24 +56,24 @@ pub enum ManifestError {
     Signature,
 }
 
-/// Reads all of a manifest, calling `file` for each of its files. What was called for counts only
-/// where all of it turns out to be right.
+/// Reads all of a manifest, calling `each` for each object that it lists. What was called for counts
+/// only where all of it turns out to be right.
 ///
 /// # Errors
 /// It is not as it was written.
-pub fn read(input: impl BufRead, mut file: impl FnMut(Proved)) -> Result<Manifest, ManifestError> {
+pub fn read(input: impl BufRead, mut each: impl FnMut(Listed)) -> Result<Manifest, ManifestError> {
     let mut lines = Lines { input, number: 0 };
     let mut digest = Context::new(&SHA256);
+    let first = lines.next()?.ok_or(ManifestError::None)?;
+    let version = version(&first)?;
     let mut manifest = Manifest {
+        version,
         notes: Vec::new(),
         files: 0,
         bytes: 0,
+        others: 0,
         signature: None,
     };
-    let first = lines.next()?.ok_or(ManifestError::None)?;
-    if first != FIRST_LINE.as_bytes() {
-        return Err(ManifestError::None);
-    }
     digest.update(&first);
     digest.update(b"\n");
     loop {
@@ -80,21 +87,35 @@ pub fn read(input: impl BufRead, mut file: impl FnMut(Proved)) -> Result<Manifes
             let note = String::from_utf8_lossy(note).into_owned();
             manifest.notes.push(note);
         } else if let Some(total) = line.strip_prefix(b"total ") {
-            let expected = format!("{} {}", manifest.files, manifest.bytes);
+            let Manifest {
+                files,
+                bytes,
+                others,
+                ..
+            } = &manifest;
+            let expected = match version {
+                Version::One => format!("{files} {bytes}"),
+                Version::Two => format!("{files} {bytes} {others}"),
+            };
             if total != expected.as_bytes() {
                 return Err(ManifestError::End(lines.number));
             }
             break;
         } else {
-            let proved = Proved::parse(&line).map_err(|why| lines.wrong(why))?;
-            manifest.files += 1;
-            manifest.bytes = manifest.bytes.saturating_add(proved.bytes);
-            file(proved);
+            let listed = Listed::parse(version, &line).map_err(|why| lines.wrong(why))?;
+            match &listed {
+                Listed::File(proved) => {
+                    manifest.files += 1;
+                    manifest.bytes = manifest.bytes.saturating_add(proved.bytes);
+                }
+                Listed::Object(_) | Listed::Name { .. } => manifest.others += 1,
+            }
+            each(listed);
         }
     }
     let digest = digest.finish();
     let sum = lines.next()?.ok_or(ManifestError::End(lines.number))?;
-    let sum = sum.strip_prefix(b"sum ").and_then(text).and_then(hex::<32>);
+    let sum = sum.strip_prefix(b"sum ").and_then(hex::<32>);
     if sum.ok_or(ManifestError::End(lines.number))? != digest.as_ref() {
         return Err(ManifestError::Sum);
     }
@@ -111,6 +132,15 @@ pub fn read(input: impl BufRead, mut file: impl FnMut(Proved)) -> Result<Manifes
         }
     }
     Ok(manifest)
+}
+
+fn version(first: &[u8]) -> Result<Version, ManifestError> {
+    let number = first.strip_prefix(FIRST_WORDS.as_bytes()).and_then(number);
+    match number.ok_or(ManifestError::None)? {
+        1 => Ok(Version::One),
+        2 => Ok(Version::Two),
+        later => Err(ManifestError::Version(later)),
+    }
 }
 
 fn text(bytes: &[u8]) -> Option<&str> {

@@ -1,9 +1,10 @@
 //! Who made a manifest.
 
-use super::line::hex;
+use super::text::{digits, hex};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 
-/// What is signed before the digest, so that no signature for anything else is one of a manifest.
+/// What is signed before the digest, so that no signature for anything else is one of a manifest. It
+/// is the same for all versions: which one it is, the digest covers.
 const CONTEXT: &[u8] = b"holdfast manifest 1\0";
 
 /// Signs manifests.
@@ -70,7 +71,10 @@ impl Signature {
 
     pub(super) fn parse(words: &str) -> Option<Signature> {
         let mut words = words.split(' ');
-        let (key, bytes) = (hex(words.next()?)?, hex(words.next()?)?);
+        let (key, bytes) = (
+            hex(words.next()?.as_bytes())?,
+            hex(words.next()?.as_bytes())?,
+        );
         let certificate = match words.next()? {
             "-" => None,
             text => Some(long_hex(text)?),
@@ -83,13 +87,9 @@ impl Signature {
     }
 }
 
-pub(super) fn digits(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 fn long_hex(text: &str) -> Option<Vec<u8>> {
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    let byte = |pair: &[u8; 2]| hex::<1>(std::str::from_utf8(pair).ok()?).map(|[byte]| byte);
+    let byte = |pair: &[u8; 2]| hex::<1>(pair).map(|[byte]| byte);
     match rest {
         [] => pairs.iter().map(byte).collect(),
         _ => None,

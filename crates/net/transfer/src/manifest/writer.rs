@@ -1,7 +1,8 @@
-//! Writing a manifest while files are proved.
+//! Writing a manifest while objects are put in place.
 
-use super::signature::{Signer, digits};
-use super::{FIRST_LINE, Proved};
+use super::signature::Signer;
+use super::text::digits;
+use super::{FIRST_WORDS, Listed, Version};
 use crate::content::write_range;
 use env::errno::Errno;
 use ring::digest::{Context, SHA256};
@@ -18,6 +19,7 @@ pub(crate) struct Writer {
     digest: Context,
     files: u64,
     bytes: u64,
+    others: u64,
 }
 
 impl Writer {
@@ -30,8 +32,10 @@ impl Writer {
             digest: Context::new(&SHA256),
             files: 0,
             bytes: 0,
+            others: 0,
         };
-        writer.take(format!("{FIRST_LINE}\n").as_bytes());
+        let version = Version::Two.number();
+        writer.take(format!("{FIRST_WORDS}{version}\n").as_bytes());
         for note in notes {
             writer.take(format!("note {}\n", note.replace(char::is_control, " ")).as_bytes());
         }
@@ -43,11 +47,16 @@ impl Writer {
         self.buffer.extend_from_slice(line);
     }
 
-    /// Takes what was proved of a file.
-    pub(crate) fn add(&mut self, proved: &Proved) -> Result<(), Errno> {
-        self.take(&proved.to_line());
-        self.files += 1;
-        self.bytes = self.bytes.saturating_add(proved.bytes);
+    /// Takes an object.
+    pub(crate) fn add(&mut self, listed: &Listed) -> Result<(), Errno> {
+        self.take(&listed.to_line());
+        match listed {
+            Listed::File(proved) => {
+                self.files += 1;
+                self.bytes = self.bytes.saturating_add(proved.bytes);
+            }
+            Listed::Object(_) | Listed::Name { .. } => self.others += 1,
+        }
         match self.buffer.len() >= BUFFER_BYTES {
             true => self.flush(),
             false => Ok(()),
@@ -63,8 +72,8 @@ impl Writer {
 
     /// Ends it; the file, and its length.
     pub(crate) fn finish(mut self, signer: Option<&Signer>) -> Result<(OwnedFd, u64), Errno> {
-        let (files, bytes) = (self.files, self.bytes);
-        self.take(format!("total {files} {bytes}\n").as_bytes());
+        let (files, bytes, others) = (self.files, self.bytes, self.others);
+        self.take(format!("total {files} {bytes} {others}\n").as_bytes());
         let digest = self.digest.clone().finish();
         let sum = format!("sum {}\n", digits(digest.as_ref()));
         self.buffer.extend_from_slice(sum.as_bytes());

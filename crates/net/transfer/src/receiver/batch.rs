@@ -11,7 +11,7 @@ use crate::content::read_range;
 use crate::entry::{Entry, Source, TreePath};
 use crate::error::TransferError;
 use crate::level::Level;
-use crate::manifest::{Proved, Signer};
+use crate::manifest::{Carried, Proved, Signer};
 use crate::message::{
     FailureKind, Index, PAGE_BYTES, PROBLEMS_MAX, Placed, Problem, RANGE_BYTES, ToSender,
 };
@@ -96,6 +96,8 @@ pub(super) struct Worker<'a> {
     pub(super) level: Level,
     pub(super) after_sync: Option<Arc<AfterSync>>,
     pub(super) evidence: Evidence,
+    /// Whether all directories are complete, and files come only to replace those that rotted.
+    pub(super) mends: bool,
     pub(super) signer: Option<Arc<Signer>>,
 }
 
@@ -149,11 +151,12 @@ impl Worker<'_> {
                     placed.files += 1;
                     placed.kept += 1;
                     placed.bytes += bytes;
-                    self.evidence.proved(self.proved(&entry, bytes, sum))?;
+                    self.note_proof(&file, &entry, bytes, sum)?;
                 }
                 Action::Other(entry) => {
                     if self.other(&entry, &mut touched, &mut placed)? {
                         placed.others += 1;
+                        self.list(entry, &mut placed)?;
                     }
                 }
             }
@@ -167,6 +170,7 @@ impl Worker<'_> {
 
     /// Proves what waits and can be proved.
     pub(super) fn settle_waiting(&mut self, scratch: bool) -> Result<(), TransferError> {
+        self.mends = true;
         let mut placed = Placed::default();
         self.evidence
             .settle_all(self.staging, scratch, &mut placed)?;
@@ -206,16 +210,27 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// A line of evidence for a file in place.
-    fn proved(&self, entry: &Entry, bytes: u64, sum: RootSum) -> Proved {
-        Proved {
+    /// Notes what was proved of a file in place, and what it carries there.
+    fn note_proof(
+        &mut self,
+        file: &OwnedFd,
+        entry: &Entry,
+        bytes: u64,
+        sum: RootSum,
+    ) -> Result<(), TransferError> {
+        if !self.evidence.wants_files() {
+            return Ok(());
+        }
+        let there = carry::of_open(file).map_err(fatal)?;
+        self.evidence.proved(Proved {
             level: self.level,
             at: env::wall_time().seconds,
             bytes,
-            modified: entry.meta.modified,
+            modified: there.modified,
             sum,
+            carried: Some(Carried::of(&there)),
             path: entry.path.clone(),
-        }
+        })
     }
 
     /// What was written of a file and not proved yet, over all batches, and why it must not get
@@ -247,8 +262,7 @@ impl Worker<'_> {
                     placed.files += 1;
                     placed.bytes += file.source.bytes;
                     if let Some(sum) = file.sum {
-                        let proved = self.proved(entry, file.source.bytes, sum);
-                        self.evidence.proved(proved)?;
+                        self.note_proof(&file.staged.file, entry, file.source.bytes, sum)?;
                     }
                 } else {
                     self.staging.remove(number);

@@ -38,12 +38,16 @@ pub(super) fn to_open(file: impl AsFd, meta: &Meta) -> Result<Lost, Errno> {
 /// Whether a file carries all that already: to set it again would make it dirty, and a sync of it
 /// dear.
 pub(super) fn is_kept(file: impl AsFd, wanted: &Meta) -> Result<bool, Errno> {
+    Ok(of_open(file)? == *wanted)
+}
+
+/// What a file or directory carries.
+pub(super) fn of_open(file: impl AsFd) -> Result<Meta, Errno> {
     let file = file.as_fd();
-    let now = Meta {
+    Ok(Meta {
         attributes: read_attributes(file)?,
         ..crate::walk::meta(&fstat(file)?)
-    };
-    Ok(now == *wanted)
+    })
 }
 
 /// Gives an object that cannot be opened what it carries, by its name in a directory that nobody

@@ -3,7 +3,7 @@
 use crate::entry::{STAGING, Source, TreePath};
 use crate::error::TransferError;
 use crate::level::Level;
-use crate::manifest::{Proved, Writer};
+use crate::manifest::{Listed, Writer};
 use crate::message::FailureKind;
 use codec::{Identity, kind, open_object, seal_object, split_object};
 use env::errno::Errno;
@@ -346,11 +346,8 @@ impl Staging {
     }
 
     /// Replaces the ledger, durably; where nothing waits there is none.
-    pub(super) fn write_pending<'a>(
-        &self,
-        waiting: impl ExactSizeIterator<Item = &'a Proved>,
-    ) -> Result<(), Errno> {
-        if waiting.len() == 0 {
+    pub(super) fn write_pending(&self, waiting: &[Listed]) -> Result<(), Errno> {
+        if waiting.is_empty() {
             return match unlinkat(&self.dir, PENDING, AtFlags::empty()) {
                 Ok(()) => fsync(&self.dir),
                 Err(Errno::NOENT) => Ok(()),
@@ -363,8 +360,8 @@ impl Staging {
         let file = openat(&self.dir, &name, flags | OFlags::NOFOLLOW, mode)?;
         let note = "files that wait until more was written to their device".to_owned();
         let mut ledger = Writer::begin(file, &[note]);
-        for proved in waiting {
-            ledger.add(proved)?;
+        for listed in waiting {
+            ledger.add(listed)?;
         }
         let (file, _) = ledger.finish(None)?;
         fdatasync(&file)?;

@@ -6,7 +6,7 @@ use super::staging::Staging;
 use crate::content::write_range;
 use crate::error::TransferError;
 use crate::level::Level;
-use crate::manifest::{self, Proved, Signer, Writer};
+use crate::manifest::{self, Listed, Proved, Signer, Writer};
 use crate::message::{PROBLEMS_MAX, Placed};
 use crate::verify::{Difference, Reader};
 use env::Rng;
@@ -82,8 +82,11 @@ impl Evidence {
     /// A ledger that is damaged says nothing: the files are in place, proved at level `device`.
     fn take_pending(&mut self, pending: OwnedFd) {
         let mut found = VecDeque::new();
-        let take = |proved| {
-            if found.len() < WAITING_MAX {
+        let take = |listed| {
+            // A ledger has no other objects.
+            if let Listed::File(proved) = listed
+                && found.len() < WAITING_MAX
+            {
                 found.push_back(Waiting {
                     proved,
                     mark: 0,
@@ -96,6 +99,16 @@ impl Evidence {
         }
     }
 
+    /// Whether anything is to be known of files in place.
+    pub(super) fn wants_files(&self) -> bool {
+        self.lists() || self.write_cache.is_some()
+    }
+
+    /// Whether all objects in place are to be listed.
+    pub(super) fn lists(&self) -> bool {
+        self.manifest.is_some()
+    }
+
     /// So many bytes more were written and synced.
     pub(super) fn wrote(&mut self, bytes: u64) {
         self.written = self.written.saturating_add(bytes);
@@ -104,11 +117,11 @@ impl Evidence {
     /// A file in place was proved before it got there, after what was written so far.
     pub(super) fn proved(&mut self, proved: Proved) -> Result<(), TransferError> {
         if self.write_cache.is_none() {
-            return self.list(&proved);
+            return self.list(&Listed::File(proved));
         }
         if self.waiting.len() >= WAITING_MAX {
             self.unheard += 1;
-            return self.list(&proved);
+            return self.list(&Listed::File(proved));
         }
         let mark = self.written;
         self.waiting.push_back(Waiting {
@@ -119,9 +132,10 @@ impl Evidence {
         Ok(())
     }
 
-    fn list(&mut self, proved: &Proved) -> Result<(), TransferError> {
+    /// Lists an object in place, where somebody wants to know.
+    pub(super) fn list(&mut self, listed: &Listed) -> Result<(), TransferError> {
         match &mut self.manifest {
-            Some(manifest) => manifest.add(proved).map_err(fatal),
+            Some(manifest) => manifest.add(listed).map_err(fatal),
             None => Ok(()),
         }
     }
@@ -155,12 +169,12 @@ impl Evidence {
                 proved.level = Level::Medium;
                 proved.at = env::wall_time().seconds;
                 placed.settled += 1;
-                return self.list(&proved);
+                return self.list(&Listed::File(proved));
             }
             // Somebody has it mapped: it stays what it is.
             Ok(true) => {
                 self.unheard += 1;
-                return self.list(&proved);
+                return self.list(&Listed::File(proved));
             }
             Err(Difference::Unreadable(errno)) if fault(errno) == Fault::Medium => {}
             Err(Difference::Rotten) => {}
@@ -219,11 +233,11 @@ impl Evidence {
         self.settle_all(staging, settle, placed)?;
         let pending = self.waiting.len() as u64 + self.unheard;
         if self.write_cache.is_some() {
-            let waiting = std::mem::take(&mut self.waiting);
-            let proved = waiting.iter().map(|waiting| &waiting.proved);
-            staging.write_pending(proved).map_err(fatal)?;
-            for waiting in waiting {
-                self.list(&waiting.proved)?;
+            let waiting = std::mem::take(&mut self.waiting).into_iter();
+            let waiting: Vec<Listed> = waiting.map(|it| Listed::File(it.proved)).collect();
+            staging.write_pending(&waiting).map_err(fatal)?;
+            for listed in &waiting {
+                self.list(listed)?;
             }
         }
         let manifest = self.manifest.take();

@@ -1,7 +1,7 @@
 //! What is in files: read, and sent.
 
+use super::Sender;
 use super::lists::Cutting;
-use super::{BATCH_BYTES, Sender};
 use crate::chunks::DELTA_MIN;
 use crate::content::{is_large, next_data, range_length, read_range, sums_of};
 use crate::entry::{Source, What};
@@ -205,7 +205,7 @@ impl Sender<'_> {
             self.batch.bytes += length;
             self.show();
             self.hear_what_is_there()?;
-            if self.batch.bytes >= BATCH_BYTES && at < source.bytes {
+            if self.options.order.ends_within_a_file(&self.batch) && at < source.bytes {
                 self.close_batch()?;
             }
         }

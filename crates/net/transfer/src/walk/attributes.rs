@@ -32,7 +32,7 @@ pub(crate) fn is_carried(name: &[u8]) -> bool {
 }
 
 /// Name and value of each that is carried, in the order of names.
-pub(super) fn read(dir: impl AsFd, name: &CStr) -> Result<Attributes, Errno> {
+pub(crate) fn read(dir: impl AsFd, name: &CStr) -> Result<Attributes, Errno> {
     let path = path_of(dir, name);
     let list = grown(|buffer| llistxattr(&path, buffer));
     let list = match list {

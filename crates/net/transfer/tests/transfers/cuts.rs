@@ -75,7 +75,7 @@ pub(crate) fn attempt_with(
 }
 
 /// The same with other settings.
-fn attempt_as(
+pub(crate) fn attempt_as(
     source: &Path,
     destination: &Path,
     options: &Options,

@@ -1,8 +1,8 @@
 //! What is left of a transfer: its manifest, and what waits for level `medium`.
 
 use crate::place::{Place, harming, noise};
-use holdfast_transfer::manifest::{self, Manifest, Proved, Signer};
-use holdfast_transfer::verify::{Difference, Verified, verify};
+use holdfast_transfer::manifest::{self, Kind, Listed, Manifest, Proved, Signer};
+use holdfast_transfer::verify::{Change, Difference, Verified, verify};
 use holdfast_transfer::{Level, Options, Report, STAGING, Settings, TransferError, local};
 use std::fs::{self, File};
 use std::io::BufReader;
@@ -44,7 +44,12 @@ fn with_manifest(place: &Place) -> Options {
 fn listed(path: &Path) -> (Manifest, Vec<Proved>) {
     let mut found = Vec::new();
     let file = BufReader::new(File::open(path).unwrap());
-    let manifest = manifest::read(file, |proved| found.push(proved)).unwrap();
+    let take = |listed| {
+        if let Listed::File(proved) = listed {
+            found.push(proved);
+        }
+    };
+    let manifest = manifest::read(file, take).unwrap();
     (manifest, found)
 }
 
@@ -66,6 +71,13 @@ fn tree() -> Place {
     place
 }
 
+/// What differs, by paths as text.
+fn named(verified: &Verified) -> Vec<(String, Difference)> {
+    let all = verified.differences.iter();
+    all.map(|(path, difference)| (path.to_string(), difference.clone()))
+        .collect()
+}
+
 #[test]
 fn a_manifest_says_what_was_proved_and_finds_what_differs_later() {
     let place = tree();
@@ -79,6 +91,8 @@ fn a_manifest_says_what_was_proved_and_finds_what_differs_later() {
     let right = held_against(&place);
     assert!(right.is_right(), "{:?}", right.differences);
     assert_eq!((right.files, right.level()), (302, Level::Device));
+    // The directories.
+    assert_eq!((right.others, manifest.others), (2, 2));
     // The same tree again: all is compared, and listed with the same sums.
     let again = send(&place, &with_manifest(&place)).unwrap();
     assert_eq!(again.kept, again.files);
@@ -103,22 +117,209 @@ fn a_manifest_says_what_was_proved_and_finds_what_differs_later() {
     fs::remove_file(place.destination.join("dir/9")).unwrap();
     std::os::unix::fs::symlink("10", place.destination.join("dir/9")).unwrap();
     let later = held_against(&place);
-    let named: Vec<(String, Difference)> = later
-        .differences
-        .into_iter()
-        .map(|(path, difference)| (path.to_string(), difference))
-        .collect();
+    let mut named = named(&later);
+    // What went, and what came: the directory's time says so too.
+    let dir = named.remove(0);
+    assert!(
+        dir.0 == "dir" && matches!(dir.1, Difference::Time(..)),
+        "{dir:?}"
+    );
     assert_eq!(
         named,
         [
             ("dir/7".to_owned(), Difference::Written),
             ("dir/8".to_owned(), Difference::Missing),
-            ("dir/9".to_owned(), Difference::NoFile),
+            (
+                "dir/9".to_owned(),
+                Difference::Kind(Kind::File, Kind::Link(b"10".to_vec()))
+            ),
             ("file".to_owned(), Difference::Rotten),
             ("sparse".to_owned(), Difference::Rotten),
         ]
     );
     assert_eq!(later.files, 302 - 5);
+}
+
+#[test]
+fn everything_of_a_tree_is_in_its_manifest_and_each_difference_is_named() {
+    use rustix::fs::makedev;
+    let place = Place::new();
+    crate::trees::nasty(&place.source);
+    let report = send(&place, &with_manifest(&place)).unwrap();
+    assert!(report.is_whole(), "{:?}", report.problems);
+    let manifest = listed(&place.path("manifest")).0;
+    assert_eq!(
+        (manifest.files, manifest.others),
+        (report.files, report.others)
+    );
+    let right = held_against(&place);
+    assert!(right.is_right(), "{:?}", right.differences);
+    assert_eq!((right.files, right.others), (report.files, report.others));
+    let link = |target: &[u8]| Kind::Link(target.to_vec());
+    // One after the other: what is done, to what, and what is said of it.
+    let spoilt: Vec<(&str, &str, Difference)> = vec![
+        ("chmod 600 one", "one", Difference::Mode(0o644, 0o600)),
+        ("chmod 1755 .", ".", Difference::Mode(0o755, 0o1755)),
+        ("chmod 700 a/b", "a/b", Difference::Mode(0o755, 0o700)),
+        ("chmod g+x pipe", "pipe", Difference::Mode(0o640, 0o650)),
+        ("chown 5:6 zero", "zero", Difference::Owner((0, 0), (5, 6))),
+        (
+            "chown -h 7 dangling",
+            "dangling",
+            Difference::Owner((12, 13), (7, 13)),
+        ),
+        (
+            "setfattr -n user.note -v other one",
+            "one",
+            Difference::Attributes(Change::Other),
+        ),
+        (
+            "setfattr -x 'user.of a directory' a",
+            "a",
+            Difference::Attributes(Change::Gone),
+        ),
+        (
+            "setfattr -n user.new -v x zero",
+            "zero",
+            Difference::Attributes(Change::Added),
+        ),
+        (
+            "setfattr -n trusted.new -v x socket",
+            "socket",
+            Difference::Attributes(Change::Added),
+        ),
+        (
+            "setfacl -m u:7:r one",
+            "one",
+            Difference::Acl(Change::Added),
+        ),
+        (
+            "setfacl -m u:1000:- page",
+            "page",
+            Difference::Acl(Change::Other),
+        ),
+        ("setfacl -k empty", "empty", Difference::Acl(Change::Gone)),
+        (
+            "ln -sfn elsewhere a/absolute",
+            "a/absolute",
+            Difference::Target(b"/etc/passwd".to_vec(), b"elsewhere".to_vec()),
+        ),
+        (
+            "rm null; mknod -m 640 null c 1 5",
+            "null",
+            Difference::Device(makedev(1, 3), makedev(1, 5)),
+        ),
+        (
+            "rm loop; mknod -m 640 loop b 7 201",
+            "loop",
+            Difference::Device(makedev(7, 200), makedev(7, 201)),
+        ),
+        (
+            "rm socket; mkfifo -m 640 socket",
+            "socket",
+            Difference::Kind(Kind::Socket, Kind::Pipe),
+        ),
+        (
+            "rm one; mkdir one",
+            "one",
+            Difference::Kind(Kind::File, Kind::Directory),
+        ),
+        (
+            "rm page; mkfifo page",
+            "page",
+            Difference::Kind(Kind::File, Kind::Pipe),
+        ),
+        (
+            "rmdir empty; ln -s a empty",
+            "empty",
+            Difference::Kind(Kind::Directory, link(b"a")),
+        ),
+        ("rm 'long target'", "long target", Difference::Missing),
+        ("rm a/b/c/same7", "a/b/c/same7", Difference::Missing),
+        (
+            "cp -p --remove-destination range 'a/b/c/same7'",
+            "a/b/c/same7",
+            Difference::Name(range_of(&place)),
+        ),
+    ];
+    // The copy is verified as the destination is; each time one thing of it is other.
+    let copy = Place::new();
+    for (script, path, difference) in spoilt {
+        let line = format!(
+            "rm -rf {to}; cp -a {from} {to}; cd {to}; {script}",
+            from = place.destination.display(),
+            to = copy.destination.display()
+        );
+        let status = std::process::Command::new("sh")
+            .args(["-ec", &line])
+            .status();
+        assert!(status.unwrap().success(), "{script}");
+        let file = BufReader::new(File::open(place.path("manifest")).unwrap());
+        let found = verify(file, &copy.destination, 2, |_| ()).unwrap().1;
+        let parent = Path::new(path)
+            .parent()
+            .map(|it| it.to_string_lossy().into_owned());
+        let parent = parent.map(|it| if it.is_empty() { ".".to_owned() } else { it });
+        let mut said = named(&found);
+        // A name that came and one that went change the directory's time, and a new object has
+        // another one of its own.
+        said.retain(|(at, what)| {
+            let own = at == path && matches!(what, Difference::Time(..));
+            let above = Some(at) == parent.as_ref() && matches!(what, Difference::Time(..));
+            !own && !above
+        });
+        // An ACL has the permissions of the group in it.
+        said.retain(|(_, what)| script.contains("chmod") || !matches!(what, Difference::Mode(..)));
+        assert_eq!(said, [(path.to_owned(), difference)], "{script}");
+    }
+}
+
+/// The name by which the file with many names is listed.
+fn range_of(place: &Place) -> holdfast_transfer::TreePath {
+    let file = BufReader::new(File::open(place.path("manifest")).unwrap());
+    let mut found = None;
+    let take = |listed| {
+        if let Listed::Name { path, first } = listed
+            && path.to_string() != "dangling too"
+            && path.to_string() != "dangling"
+        {
+            found = Some(first);
+        }
+    };
+    manifest::read(file, take).unwrap();
+    found.unwrap()
+}
+
+#[test]
+fn a_time_that_was_set_back_alone_is_named() {
+    let place = tree();
+    send(&place, &with_manifest(&place)).unwrap();
+    let file = File::options()
+        .write(true)
+        .open(place.destination.join("dir/5"))
+        .unwrap();
+    file.set_modified(std::time::UNIX_EPOCH).unwrap();
+    let found = named(&held_against(&place));
+    let [(path, Difference::Time(_, now))] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!((&path[..], now.seconds, now.nanoseconds), ("dir/5", 0, 0));
+}
+
+#[test]
+fn a_manifest_of_version_1_is_verified_without_what_it_does_not_say() {
+    let place = Place::with_file("");
+    let dir = place.source.join("dir");
+    fs::create_dir(&dir).unwrap();
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/manifest-1");
+    let file = BufReader::new(File::open(golden).unwrap());
+    let (manifest, found) = verify(file, &place.source, 2, |_| ()).unwrap();
+    assert_eq!((manifest.files, found.differences.len()), (6, 6));
+    let all = named(&found);
+    assert!(
+        all.iter().all(|(_, what)| *what == Difference::Missing),
+        "{all:?}"
+    );
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn same(source: &Path, destination: &Path) {
 }
 
 /// A tree with everything that may be in one.
-fn nasty(root: &Path) {
+pub(crate) fn nasty(root: &Path) {
     fs::create_dir(root).unwrap();
     fs::create_dir_all(root.join("a/b/c")).unwrap();
     fs::create_dir(root.join("empty")).unwrap();

@@ -3,11 +3,13 @@
 use super::{Worker, carry, fatal, kept_less, missing, refused};
 use crate::entry::{Entry, TreePath, What};
 use crate::error::TransferError;
+use crate::manifest::{Kind, Listed, Object};
 use crate::message::Placed;
 use crate::receiver::staging::name;
+use crate::walk::meta;
 use env::errno::Errno;
 use rustix::fs::{
-    AtFlags, FileType, Mode, linkat, mkdirat, mknodat, renameat, statat, symlinkat, unlinkat,
+    AtFlags, FileType, Mode, fstat, linkat, mkdirat, mknodat, renameat, statat, symlinkat, unlinkat,
 };
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -27,10 +29,13 @@ impl Worker<'_> {
             missing(placed, &entry.path, "the root is a directory".to_owned());
             return Ok(false);
         };
-        let answer = self
-            .root
-            .directory(&parent)
-            .and_then(|dir| renameat(self.staging.dir(), from, dir, to));
+        let answer = self.root.directory(&parent).and_then(|dir| {
+            let before = self.mends.then(|| fstat(&dir)).transpose()?;
+            renameat(self.staging.dir(), from, &dir, to)?;
+            before.map_or(Ok(()), |stat| {
+                carry::set_modified(&dir, meta(&stat).modified)
+            })
+        });
         match answer {
             Ok(()) => {
                 // A second name of the same file is left where it was (rename(2)).
@@ -78,6 +83,27 @@ impl Worker<'_> {
                 refused(placed, &entry.path, errno)?;
                 Ok(false)
             }
+        }
+    }
+
+    /// Lists what is no file and is in place, where all objects are.
+    pub(super) fn list(&mut self, entry: Entry, placed: &mut Placed) -> Result<(), TransferError> {
+        if !self.evidence.lists() {
+            return Ok(());
+        }
+        let Entry { path, what, .. } = entry;
+        if let What::SameAs(first) = what {
+            return self.evidence.list(&Listed::Name { path, first });
+        }
+        match Object::look(&mut self.root, &path) {
+            Ok((object, _)) if object.kind != Kind::File => {
+                self.evidence.list(&Listed::Object(object))
+            }
+            Ok(_) => {
+                missing(placed, &path, "a file has come into its place".to_owned());
+                Ok(())
+            }
+            Err(errno) => refused(placed, &path, errno),
         }
     }
 
