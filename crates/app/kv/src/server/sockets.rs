@@ -204,6 +204,7 @@ impl Sockets {
 
     /// Writes for connections that did something, or were given something.
     fn flush(&mut self, engine: &mut Engine, busy: &[Token], mut again: Vec<Token>) {
+        engine.end_turn();
         let touched = engine.take_touched();
         for token in busy.iter().chain(&touched) {
             let Some(connection) = self.connections.get_mut(token.0).and_then(Option::as_mut)
