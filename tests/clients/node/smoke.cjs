@@ -9,9 +9,9 @@ const [port, RESP] = process.argv.slice(2).map(Number);
 const equal = assert.deepStrictEqual;
 const plain = (map) => Object.assign({}, map);
 
-async function connect(socket = {}) {
+async function connect(socket = {}, more = {}) {
   // In RESP3 the library hands replies to XREAD on as they came.
-  const client = createClient({ RESP, unstableResp3: true, socket: { host: "127.0.0.1", port, ...socket } });
+  const client = createClient({ RESP, unstableResp3: true, socket: { host: "127.0.0.1", port, ...socket }, ...more });
   // What fails is told to who asked as well.
   client.on("error", () => {});
   return client.connect();
@@ -114,6 +114,25 @@ async function scripts(db) {
   await assert.rejects(db.evalSha("0".repeat(40)), /NOSCRIPT/);
 }
 
+/** The library's own cache (redis-py has one too, and takes no server that says 7.0 for one that can). */
+async function copies(db) {
+  if (RESP !== 3) return;
+  const clientSideCache = { ttl: 0, maxEntries: 0, evictPolicy: "LRU" };
+  const cached = await connect({}, { clientSideCache });
+  const calls = async () => Number(/cmdstat_get:calls=(\d+)/.exec(await db.info("commandstats"))[1]);
+  await db.set("copied", "old");
+  equal(await cached.get("copied"), "old");
+  const before = await calls();
+  equal(await cached.get("copied"), "old");
+  equal(await calls(), before, "the second one came from the cache");
+  await db.set("copied", "new");
+  for (let waits = 0; (await cached.get("copied")) !== "new"; waits++) {
+    assert(waits < 2000, "the client was not told");
+    await sleep(10);
+  }
+  cached.destroy();
+}
+
 async function iterators(db) {
   const seen = new Set();
   for await (const keys of db.scanIterator({ MATCH: "many:*", COUNT: 100 })) keys.forEach((key) => seen.add(key));
@@ -157,7 +176,7 @@ async function reconnection() {
 async function main() {
   const db = await connect();
   equal(await db.ping(), "PONG");
-  for (const part of [strings, collections, channels, transactions, scripts, iterators]) await part(db);
+  for (const part of [strings, collections, channels, transactions, scripts, copies, iterators]) await part(db);
   db.destroy();
   await reconnection();
 }

@@ -1,4 +1,5 @@
-"""smoke.py PORT PROTOCOL: what programs do with redis-py, against a server that keeps what it acknowledged.
+"""smoke.py PORT PROTOCOL [CERTIFICATES]: what programs do with redis-py, against a server that keeps what it acknowledged.
+With TLS where a directory of certificates is named.
 
 Says "kill" when the server is to be killed and started again.
 """
@@ -12,12 +13,15 @@ from redis.backoff import ConstantBackoff
 from redis.retry import Retry
 
 PORT, PROTOCOL = int(sys.argv[1]), int(sys.argv[2])
+SETTINGS = {"port": PORT, "protocol": PROTOCOL, "socket_timeout": 30}
+for directory in sys.argv[3:]:
+    SETTINGS |= {"ssl": True, "ssl_ca_certs": f"{directory}/ca.pem"}
+    SETTINGS |= {"ssl_certfile": f"{directory}/machine.pem"}
+    SETTINGS |= {"ssl_keyfile": f"{directory}/machine.key"}
 
 
 def connect(**more):
-    return redis.Redis(
-        port=PORT, protocol=PROTOCOL, decode_responses=True, socket_timeout=30, **more
-    )
+    return redis.Redis(**({"decode_responses": True} | SETTINGS | more))
 
 
 def equal(found, expected):
@@ -35,7 +39,7 @@ def strings(r):
     equal(r.mget("a", "none", "b"), ["1", None, "2"])
     equal(r.setrange("text", 5, " you"), 9)
     equal(r.getrange("text", 6, -1), "you")
-    raw = redis.Redis(port=PORT, protocol=PROTOCOL)
+    raw = connect(decode_responses=False)
     every_byte = bytes(range(256)) * 300
     raw.set(b"\x00\r\n", every_byte)
     equal(raw.get(b"\x00\r\n"), every_byte)

@@ -132,6 +132,7 @@ fn a_directory_that_is_served_is_not_served_twice() {
     let served = Served::start(home.path());
     let options = holdfast_kv::server::Options {
         listen: vec!["127.0.0.1:0".parse().unwrap()],
+        tls: None,
         unix_socket: None,
         directories: vec![home.path().to_str().unwrap().to_owned()],
         policy: holdfast_kv::Policy::No,

@@ -96,8 +96,12 @@ impl Engine {
         self.tracking.forget_all();
     }
 
-    /// All requests that came together have run: those who are told of prefixes hear what changed.
+    /// All requests that came together have run: those who are told of prefixes hear what changed, and of what
+    /// commands changed that had waited.
     pub fn end_turn(&mut self) {
+        if self.tracking.has_pending() {
+            self.tell_pending();
+        }
         if self.tracking.has_changed() {
             self.broadcast();
         }

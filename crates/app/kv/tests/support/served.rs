@@ -51,6 +51,7 @@ pub(crate) fn serve(policy: holdfast_kv::Policy) {
     };
     let options = holdfast_kv::server::Options {
         listen: vec!["127.0.0.1:0".parse().unwrap()],
+        tls: None,
         unix_socket: None,
         directories: vec![home.to_str().unwrap().to_owned()],
         policy,
