@@ -24,11 +24,13 @@ UP_PACKAGES    := $(BUILD_PACKAGES) fuse3
 #   qemu-utils libnbd-bin          qemu-img, qemu-io, nbdcopy, nbdinfo: clients of volumes
 #   mariadb-server-core mariadb-client postgresql python3
 #                                  databases on volumes; no server is started but those of tests
+#   python3-venv                   redis-py, below .cache; node-redis and go-redis take node, npm and
+#                                  go where they are, or Debian's (scripts/clients)
 #   sysbench                       load on MariaDB for the benchmark
 #   redis-server                   loads what we write, and writes what we load
 #   rsync rclone iproute2          peers of transfers, and the link between network namespaces
 #   libclang-dev                   libublk (feature ublk) reads the header of its driver
-TEST_PACKAGES  := $(UP_PACKAGES) g++ attr acl e2fsprogs xfsprogs btrfs-progs mount util-linux procps passwd fio jq perl libisal-dev qemu-utils libnbd-bin mariadb-server-core mariadb-client postgresql python3 sysbench rsync rclone iproute2 libclang-dev redis-server
+TEST_PACKAGES  := $(UP_PACKAGES) g++ attr acl e2fsprogs xfsprogs btrfs-progs mount util-linux procps passwd fio jq perl libisal-dev qemu-utils libnbd-bin mariadb-server-core mariadb-client postgresql python3 python3-venv sysbench rsync rclone iproute2 libclang-dev redis-server
 
 RELEASE  := target/release/holdfast
 export HOLDFAST := $(CURDIR)/$(RELEASE)
@@ -76,6 +78,8 @@ test:
 	@scripts/tools pjdfstest@0.2.2 fsx@0.3.2
 	cargo build --release --locked --package holdfast
 	@id tests >/dev/null 2>&1 || useradd --system --no-create-home tests
+	@scripts/clients
+	tests/clients/run
 	scripts/with-mount tests/posix/run-pjdfstest
 	scripts/with-mount tests/posix/run-fsx
 	UP_FLAGS='$(ENCODE_ALL)' scripts/with-mount tests/posix/with-encoding tests/posix/run-pjdfstest

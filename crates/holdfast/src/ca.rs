@@ -161,7 +161,11 @@ pub fn signer_of(dir: &Path, credentials: &Credentials) -> Outcome<Signer> {
     })
 }
 
-fn read(path: &Path) -> Outcome<Vec<u8>> {
+/// Reads a certificate.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn read(path: &Path) -> Outcome<Vec<u8>> {
     fs::read(path).map_err(|error| {
         let what = format!("{}: {}", path.display(), os::words(&error));
         let next = "`holdfast ca init DIR` and `holdfast ca issue NAME --ca DIR` make such files";
@@ -170,7 +174,10 @@ fn read(path: &Path) -> Outcome<Vec<u8>> {
 }
 
 /// Reads a key, if nobody but its owner can.
-fn read_secret(path: &Path) -> Outcome<Vec<u8>> {
+///
+/// # Errors
+/// It cannot be read, or others can.
+pub(crate) fn read_secret(path: &Path) -> Outcome<Vec<u8>> {
     let bytes = read(path)?;
     let mode = fs::metadata(path).map_or(0, |found| found.mode());
     if mode & 0o077 != 0 {

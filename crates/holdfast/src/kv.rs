@@ -16,8 +16,10 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
 mod files;
+mod tls;
 
 pub use files::{ExportArgs, ImportArgs};
+pub use tls::TlsArgs;
 
 /// What to do with a database.
 #[derive(Clone, Debug, Subcommand)]
@@ -70,12 +72,15 @@ pub struct ServeArgs {
     /// The directories of the database's log, in order: one, or several to spread it over disks
     #[arg(required = true, value_name = "DIR")]
     pub directories: Vec<PathBuf>,
-    /// The TCP port to listen on; 0 for any that is free, which is said
+    /// The TCP port to listen on; 0 for any that is free, which is said, or for none beside --tls-port
     #[arg(long, default_value_t = 6379)]
     pub port: u16,
     /// The addresses to listen on; others than this machine's own need --requirepass
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub bind: Vec<IpAddr>,
+    /// Whether, and how, clients are served with TLS
+    #[command(flatten)]
+    pub tls: TlsArgs,
     /// A Unix socket to listen on as well
     #[arg(long, value_name = "PATH")]
     pub unixsocket: Option<PathBuf>,
@@ -147,6 +152,7 @@ fn config(args: &ServeArgs) -> Outcome<Config> {
         ("maxmemory-policy", args.maxmemory_policy.clone()),
         ("requirepass", args.requirepass.clone().unwrap_or_default()),
     ];
+    args.tls.show_in(&mut config);
     let own = own
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value));
@@ -175,12 +181,16 @@ fn paths(directories: &[PathBuf]) -> Outcome<Vec<String>> {
 }
 
 fn serve(args: &ServeArgs) -> Outcome<()> {
+    let tls = args.tls.tls()?;
+    let plain = args.port != 0 || tls.is_none();
     let open = args.bind.iter().find(|address| !address.is_loopback());
-    if let (Some(address), None) = (open, &args.requirepass) {
+    let known = !plain && args.tls.knows_clients();
+    if let (Some(address), None, false) = (open, &args.requirepass, known) {
         return Err(Failure::refuse(
             Exit::Usage,
             format!("{address} can be reached from other machines, and no password is set"),
-            "give --requirepass, or leave --bind at 127.0.0.1",
+            "give --requirepass, or leave --bind at 127.0.0.1, or let clients show certificates alone:\n\
+             --tls-port with --port 0",
         ));
     }
     for path in &args.directories {
@@ -197,12 +207,16 @@ fn serve(args: &ServeArgs) -> Outcome<()> {
         ..::vlog::Options::default()
     };
     log.compaction.bytes_per_s_max = args.compaction_bytes_per_s.filter(|bytes| *bytes > 0);
+    let addresses = |port| -> Vec<SocketAddr> {
+        let all = args.bind.iter();
+        all.map(|address| SocketAddr::new(*address, port)).collect()
+    };
     let options = Options {
-        listen: args
-            .bind
-            .iter()
-            .map(|address| SocketAddr::new(*address, args.port))
-            .collect(),
+        listen: match plain {
+            true => addresses(args.port),
+            false => Vec::new(),
+        },
+        tls: tls.map(|(port, tls)| (addresses(port), tls)),
         unix_socket: args.unixsocket.clone(),
         directories: paths(&args.directories)?,
         policy: args.appendfsync.policy(),
@@ -218,6 +232,9 @@ fn serve(args: &ServeArgs) -> Outcome<()> {
     })?;
     for address in server.addresses().into_iter().flatten() {
         screen::print(&format!("listening on {address}\n"))?;
+    }
+    for address in server.tls_addresses().into_iter().flatten() {
+        screen::print(&format!("listening on {address} for TLS\n"))?;
     }
     server
         .run(|loaded| {

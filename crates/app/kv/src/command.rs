@@ -32,6 +32,7 @@ mod sorted_combine;
 mod sorted_sets;
 mod streams;
 mod strings;
+mod tracking;
 mod transactions;
 
 pub(crate) use info::REDIS_VERSION;

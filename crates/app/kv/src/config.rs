@@ -56,6 +56,8 @@ pub struct Config {
     pub directory: Option<String>,
     /// `timeout`: seconds that a client may be idle; 0 for no bound.
     pub timeout_s: u64,
+    /// `tracking-table-max-keys`; 0 for no bound.
+    pub tracking_keys_max: usize,
     maxclients: usize,
     bulk_bytes_max: usize,
 }
@@ -141,6 +143,12 @@ static SETTINGS: &[(&str, &str, Kind)] = &[
     ("tcp-backlog", "511", Kind::Fixed),
     ("tcp-keepalive", "300", Kind::Number),
     ("timeout", "0", Kind::Number),
+    ("tls-auth-clients", "yes", Kind::Fixed),
+    ("tls-ca-cert-file", "", Kind::Fixed),
+    ("tls-cert-file", "", Kind::Fixed),
+    ("tls-key-file", "", Kind::Fixed),
+    ("tls-port", "0", Kind::Fixed),
+    ("tracking-table-max-keys", "1000000", Kind::Number),
     ("unixsocket", "", Kind::Fixed),
     ("zset-max-listpack-entries", "128", Kind::Number),
     ("zset-max-listpack-value", "64", Kind::Bytes),
@@ -166,6 +174,7 @@ impl Default for Config {
             entry_bytes_max: vlog::RECORD_BYTES_MAX - 48,
             directory: None,
             timeout_s: 0,
+            tracking_keys_max: 1_000_000,
             maxclients: 10_000,
             bulk_bytes_max: 512 << 20,
         }
@@ -326,6 +335,7 @@ impl Config {
             }
             "slowlog-max-len" => self.slowlog_len = number()?,
             "timeout" => self.timeout_s = value.parse().ok()?,
+            "tracking-table-max-keys" => self.tracking_keys_max = number()?,
             "maxclients" => self.maxclients = number().filter(|n| *n > 0)?,
             "proto-max-bulk-len" => {
                 self.bulk_bytes_max = number().filter(|n| (1 << 20..=512 << 20).contains(n))?;

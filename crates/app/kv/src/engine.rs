@@ -13,6 +13,7 @@ use crate::pubsub::PubSub;
 use crate::script::{Outside, Scripts};
 use crate::session::{ClientId, Replies, Session, Token};
 use crate::stats::Stats;
+use crate::tracking::Tracking;
 use crate::transaction::Watchers;
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ mod load;
 mod memory;
 mod publish;
 mod save;
+mod tracking;
 mod typed;
 mod wait;
 mod whole;
@@ -62,6 +64,9 @@ pub struct Engine {
     pub(crate) watchers: Watchers,
     pub(crate) pubsub: PubSub,
     pub(crate) monitors: usize,
+    pub(crate) tracking: Tracking,
+    /// Whose command changes keys now.
+    changing: Option<ClientId>,
     pub(crate) scripts: Scripts,
     /// What drives it, where a script that takes long may reach it.
     pub outside: Option<Box<dyn Outside>>,
@@ -127,6 +132,8 @@ impl Engine {
             watchers: Watchers::default(),
             pubsub: PubSub::default(),
             monitors: 0,
+            tracking: Tracking::default(),
+            changing: None,
             scripts: Scripts::default(),
             outside: None,
             touched: Vec::new(),
@@ -226,6 +233,7 @@ impl Engine {
         if let Some(mut session) = place.and_then(Option::take) {
             self.clients = self.clients.saturating_sub(1);
             self.forget(&mut session);
+            self.tracking.note_gone(session.id);
         }
     }
 
@@ -236,6 +244,7 @@ impl Engine {
         }
         self.unwatch(session);
         self.unsubscribe_all(session);
+        self.tracking.end(session.id);
         if std::mem::take(&mut session.monitor) {
             self.monitors = self.monitors.saturating_sub(1);
         }
@@ -323,6 +332,9 @@ impl Engine {
             *place = Some(session);
         }
         self.wake_waiters();
+        if self.tracking.has_pending() {
+            self.tell_pending();
+        }
     }
 
     /// Runs one request, from looking it up to the commit.
@@ -348,6 +360,7 @@ impl Engine {
                 }
                 self.stats.count_error(&fault);
                 session.reply.error(&fault.0);
+                self.end_caching(session);
             }
         }
         match session.replies {
@@ -446,6 +459,7 @@ impl Engine {
             self.show_to_monitors(session, command, arguments);
         }
         self.stats.commands += 1;
+        self.changing = Some(session.id);
         let mut call = Call {
             engine: self,
             session,
@@ -457,6 +471,9 @@ impl Engine {
             for message in std::mem::take(&mut self.own_messages) {
                 session.reply.raw(&message);
             }
+        }
+        if self.tracking.is_on() {
+            self.note_run(session, command, arguments);
         }
         let failed = answer.is_err();
         if let Err(fault) = answer {

@@ -67,6 +67,7 @@ pub mod slot;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod tracking;
 mod transaction;
 mod value;
 

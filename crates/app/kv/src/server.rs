@@ -18,12 +18,17 @@ use std::time::{Duration, Instant};
 
 mod connection;
 mod sockets;
+mod tls;
+
+pub use tls::{ClientAuth, Tls, TlsError};
 
 /// How a server works.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Addresses to listen on.
     pub listen: Vec<SocketAddr>,
+    /// Addresses to listen on for TLS, and what clients are shown there.
+    pub tls: Option<(Vec<SocketAddr>, Tls)>,
     /// A path to listen on.
     pub unix_socket: Option<PathBuf>,
     /// Directories of the log, in their order.
@@ -118,11 +123,12 @@ impl Server {
         let waker = Waker::new(poll.registry(), WAKER).map_err(system("making an eventfd"))?;
         let mut listeners = Vec::new();
         for address in &options.listen {
-            let listen = |error| ServeError::Listen {
-                address: address.to_string(),
-                error,
-            };
-            listeners.push(Listener::Tcp(TcpListener::bind(*address).map_err(listen)?));
+            listeners.push(Listener::Tcp(listen(*address)?));
+        }
+        if let Some((addresses, tls)) = &options.tls {
+            for address in addresses {
+                listeners.push(Listener::Tls(listen(*address)?, tls.clone()));
+            }
         }
         if let Some(path) = &options.unix_socket {
             remove_dead_socket(path);
@@ -135,7 +141,7 @@ impl Server {
         for (at, listener) in listeners.iter_mut().enumerate() {
             let token = mio::Token(LISTENERS + at);
             let registered = match listener {
-                Listener::Tcp(listener) => {
+                Listener::Tcp(listener) | Listener::Tls(listener, _) => {
                     poll.registry()
                         .register(listener, token, Interest::READABLE)
                 }
@@ -163,11 +169,15 @@ impl Server {
             next_tick: Instant::now(),
         };
         server.engine.config.fix_policy(options.policy);
-        if let Some(Ok(address)) = server.addresses().into_iter().next() {
-            server
-                .engine
-                .config
-                .fix("port", &address.port().to_string());
+        for (name, addresses) in [
+            ("port", server.addresses()),
+            ("tls-port", server.tls_addresses()),
+        ] {
+            let port = match addresses.first() {
+                Some(Ok(address)) => address.port(),
+                _ => 0,
+            };
+            server.engine.config.fix(name, &port.to_string());
         }
         server.engine.config.directory = options.directories.first().cloned();
         if let Some(directory) = options.directories.first() {
@@ -177,13 +187,24 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it listens for TCP.
+    /// Where it listens for TCP, in the clear.
     pub fn addresses(&self) -> Vec<std::io::Result<SocketAddr>> {
         let listeners = self.sockets.listeners.iter();
         listeners
             .filter_map(|listener| match listener {
                 Listener::Tcp(listener) => Some(listener.local_addr()),
-                Listener::Unix(..) => None,
+                Listener::Tls(..) | Listener::Unix(..) => None,
+            })
+            .collect()
+    }
+
+    /// Where it listens for TLS.
+    pub fn tls_addresses(&self) -> Vec<std::io::Result<SocketAddr>> {
+        let listeners = self.sockets.listeners.iter();
+        listeners
+            .filter_map(|listener| match listener {
+                Listener::Tls(listener, _) => Some(listener.local_addr()),
+                Listener::Tcp(_) | Listener::Unix(..) => None,
             })
             .collect()
     }
@@ -304,6 +325,7 @@ impl Server {
         self.engine.sweep();
         self.engine.end_idle();
         self.sockets.accept_again(&mut self.engine);
+        self.sockets.end_handshakes();
         if self.compactor.as_ref().is_some_and(JoinHandle::is_finished)
             && let Some(compactor) = self.compactor.take()
         {
@@ -351,6 +373,13 @@ impl Server {
         }
         Ok(closed?)
     }
+}
+
+fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    TcpListener::bind(address).map_err(|error| ServeError::Listen {
+        address: address.to_string(),
+        error,
+    })
 }
 
 /// Removes a socket that a dead process left; anything else stays in the way.

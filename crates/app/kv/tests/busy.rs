@@ -2,8 +2,11 @@
 
 #[path = "support/client.rs"]
 mod client;
+#[path = "support/served.rs"]
+mod served;
 
-use client::{Client, Served};
+use client::Client;
+use served::Served;
 
 #[test]
 fn a_script_that_never_ends_is_killed_by_another_client() {
@@ -55,5 +58,5 @@ fn a_script_that_never_ends_is_killed_by_another_client() {
 
 #[test]
 fn child() {
-    client::serve(holdfast_kv::Policy::Always);
+    served::serve(holdfast_kv::Policy::Always);
 }

@@ -2,14 +2,17 @@
 
 #[path = "support/client.rs"]
 mod client;
+#[path = "support/served.rs"]
+mod served;
 
-use client::{Client, Served};
+use client::Client;
+use served::Served;
 use std::path::Path;
 
 /// Not a test of its own: what the other process does.
 #[test]
 fn child() {
-    client::serve(holdfast_kv::Policy::EverySecond);
+    served::serve(holdfast_kv::Policy::EverySecond);
 }
 
 /// A mounted tmpfs, unmounted at the end also when the test fails.

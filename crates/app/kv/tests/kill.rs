@@ -3,8 +3,11 @@
 
 #[path = "support/client.rs"]
 mod client;
+#[path = "support/served.rs"]
+mod served;
 
-use client::{Client, Served};
+use client::Client;
+use served::Served;
 use std::collections::BTreeMap;
 
 const ROUNDS: u64 = 6;
@@ -14,7 +17,7 @@ const KEYS: u64 = 30;
 /// Not a test of its own: what the killed process does.
 #[test]
 fn child() {
-    client::serve(holdfast_kv::Policy::Always);
+    served::serve(holdfast_kv::Policy::Always);
 }
 
 /// What a client knows of its keys: the last value that was sent, and the last that was acknowledged.
@@ -129,6 +132,7 @@ fn a_directory_that_is_served_is_not_served_twice() {
     let served = Served::start(home.path());
     let options = holdfast_kv::server::Options {
         listen: vec!["127.0.0.1:0".parse().unwrap()],
+        tls: None,
         unix_socket: None,
         directories: vec![home.path().to_str().unwrap().to_owned()],
         policy: holdfast_kv::Policy::No,

@@ -1,59 +1,29 @@
 //! Replies beside those of redis-server, byte for byte. Needs Debian's package, which `make test` installs.
 
+#[path = "support/redis.rs"]
+mod redis;
+
 use holdfast_kv::protocol::split_words;
 use holdfast_kv::{Config, Engine, Policy, Token, load};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// redis-server on a socket of its own, which ends with this value.
+/// redis-server, and a connection to it.
 struct Redis {
-    child: Child,
+    _server: redis::Redis,
     stream: UnixStream,
     reader: BufReader<UnixStream>,
 }
 
-impl Drop for Redis {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 impl Redis {
     fn start(home: &Path) -> Redis {
-        let socket = home.join("redis.socket");
-        let mut child = Command::new("redis-server")
-            .args(["--port", "0", "--save", "", "--appendonly", "no"])
-            .args(["--enable-debug-command", "yes", "--dir"])
-            .arg(home)
-            .arg("--unixsocket")
-            .arg(&socket)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("redis-server is installed (make test does)");
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let ready = lines.any(|line| line.is_ok_and(|line| line.contains("eady to accept")));
-        assert!(
-            ready || socket.exists(),
-            "redis-server says that it is ready"
-        );
-        std::thread::spawn(move || lines.count());
-        let stream = loop {
-            match UnixStream::connect(&socket) {
-                Ok(stream) => break stream,
-                Err(_) => assert!(child.try_wait().unwrap().is_none(), "it ended"),
-            }
-        };
-        // A request that waits where it should not is told from a slow machine.
-        let patience = Some(std::time::Duration::from_secs(20));
-        stream.set_read_timeout(patience).unwrap();
+        let server = redis::Redis::start(home);
+        let stream = server.connect();
         let reader = BufReader::new(stream.try_clone().unwrap());
         Redis {
-            child,
+            _server: server,
             stream,
             reader,
         }

@@ -1,9 +1,10 @@
 //! CLIENT.
 
-use super::{Call, Command, Flags, command};
+use super::{Call, Command, Flags, command, tracking};
 use crate::fault::{Answer, Fault, SYNTAX};
 use crate::protocol::Version;
 use crate::session::{ClientId, Replies, Session, Token};
+use crate::tracking::Tracker;
 
 pub(super) static COMMANDS: &[Command] = &[command(
     "client",
@@ -25,15 +26,24 @@ pub(super) fn set_name(call: &mut Call<'_>, name: &[u8]) -> Answer {
     Ok(())
 }
 
-fn describe(session: &Session, now_ms: u64) -> String {
-    let flags = match session {
+fn describe(session: &Session, tracker: Option<&Tracker>, now_ms: u64) -> String {
+    let mut flags = String::from(match session {
         session if session.monitor => "O",
         session if session.is_blocked() => "b",
         session if session.queue.is_some() => "x",
         session if session.is_subscribed() => "P",
         session if session.no_evict => "e",
-        _ => "N",
-    };
+        _ => "",
+    });
+    if let Some(tracker) = tracker {
+        flags.push('t');
+        flags.extend(tracker.broken.then_some('R'));
+        flags.extend(tracker.prefixes.is_some().then_some('B'));
+    }
+    if flags.is_empty() {
+        flags.push('N');
+    }
+    let redirection = tracking::redirection(tracker);
     let queued = session
         .queue
         .as_ref()
@@ -46,7 +56,7 @@ fn describe(session: &Session, now_ms: u64) -> String {
     format!(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} \
          ssub={} multi={queued} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 \
-         omem={} tot-mem=0 events=r cmd={} user=default redir=-1 resp={version}",
+         omem={} tot-mem=0 events=r cmd={} user=default redir={redirection} resp={version}",
         session.id.0,
         session.address[0],
         session.address[1],
@@ -79,7 +89,11 @@ fn client(call: &mut Call<'_>) -> Answer {
         return call.ok();
     }
     if call.sub("INFO", 2)? {
-        let line = describe(call.session, now_ms) + "\n";
+        let line = describe(
+            call.session,
+            call.engine.tracking.of(call.session.id),
+            now_ms,
+        ) + "\n";
         call.reply().verbatim(&line);
         return Ok(());
     }
@@ -99,8 +113,17 @@ fn client(call: &mut Call<'_>) -> Answer {
     if call.sub("UNBLOCK", -3)? {
         return unblock(call);
     }
+    if call.sub("TRACKING", -3)? {
+        return tracking::tracking(call);
+    }
+    if call.sub("CACHING", 3)? {
+        return tracking::caching(call);
+    }
     if call.sub("GETREDIR", 2)? {
-        return call.answer(-1);
+        return tracking::get_redirection(call);
+    }
+    if call.sub("TRACKINGINFO", 2)? {
+        return tracking::tracking_info(call);
     }
     if call.sub("PAUSE", -3)? || call.sub("UNPAUSE", 2)? {
         return pause(call);
@@ -166,7 +189,10 @@ fn list(call: &mut Call<'_>) -> Answer {
     all.sort_by_key(|session| session.id);
     let text: String = all
         .iter()
-        .map(|session| describe(session, now_ms) + "\n")
+        .map(|session| {
+            let tracker = call.engine.tracking.of(session.id);
+            describe(session, tracker, now_ms) + "\n"
+        })
         .collect();
     call.reply().verbatim(&text);
     Ok(())

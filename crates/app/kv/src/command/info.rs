@@ -76,7 +76,7 @@ impl Engine {
                 lines.line("connected_clients", self.clients);
                 lines.line("maxclients", self.config.maxclients());
                 lines.line("blocked_clients", self.waiters.count);
-                lines.line("tracking_clients", 0);
+                lines.line("tracking_clients", self.tracking.counts()[0]);
             }
             "memory" => self.memory(&mut lines),
             "persistence" => self.persistence(&mut lines),
@@ -202,6 +202,10 @@ impl Engine {
             self.pubsub.of(crate::pubsub::Kind::Shard).len(),
         );
         lines.line("watched_keys", self.watchers.keys());
+        let [_, keys, items, prefixes] = self.tracking.counts();
+        lines.line("tracking_total_keys", keys);
+        lines.line("tracking_total_items", items);
+        lines.line("tracking_total_prefixes", prefixes);
         lines.line("total_error_replies", stats.errors.values().sum::<u64>());
         lines.line("refused_writes", stats.refused_writes);
         lines.line("entries_loaded", stats.loaded);

@@ -307,6 +307,9 @@ impl Engine {
     /// Tells those who wait for a key, or watch it.
     pub(crate) fn signal(&mut self, database: u8, key: &[u8]) {
         self.stats.changes += 1;
+        if self.tracking.is_on() {
+            self.invalidate(key);
+        }
         if self.waiters.is_empty() && self.watchers.is_empty() {
             return;
         }

@@ -31,6 +31,7 @@ impl Engine {
         if self.mode != Mode::Serving || !self.sweeps {
             return;
         }
+        self.changing = None;
         let mut visited = 0;
         let mut over = Vec::new();
         for _ in 0..SHARDS * DATABASES {

@@ -70,6 +70,7 @@ impl Engine {
         if max == 0 || self.replays() || self.used() <= max {
             return Ok(());
         }
+        self.changing = None;
         let mut used = self.keyspace.memory_bytes();
         for _ in 0..EVICTIONS_MAX {
             if used <= max {

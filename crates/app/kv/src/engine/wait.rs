@@ -36,6 +36,7 @@ impl Engine {
             let _ = self.commit();
         }
         self.wake_waiters();
+        self.end_turn();
     }
 
     /// Runs commands whose keys were changed again, and breaks transactions.

@@ -27,6 +27,9 @@ impl Engine {
             }
         }
         self.signal_all(only);
+        if self.tracking.is_on() {
+            self.invalidate_all();
+        }
     }
 
     /// Gives the entries of two databases to each other.

@@ -1,5 +1,6 @@
 //! One connection: bytes in, requests, bytes out.
 
+use super::tls::TlsStream;
 use crate::engine::Engine;
 use crate::protocol::{Parsed, Parser};
 use crate::session::Token;
@@ -25,6 +26,7 @@ const KEPT_BYTES: usize = 64 << 10;
 pub(super) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Tls(Box<TlsStream>),
 }
 
 impl Stream {
@@ -37,6 +39,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => registry.register(stream, token, interest),
             Stream::Unix(stream) => registry.register(stream, token, interest),
+            Stream::Tls(stream) => registry.register(&mut stream.socket, token, interest),
         }
     }
 
@@ -44,6 +47,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.read(buffer),
             Stream::Unix(stream) => stream.read(buffer),
+            Stream::Tls(stream) => stream.read(buffer),
         }
     }
 
@@ -51,12 +55,39 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.write(bytes),
             Stream::Unix(stream) => stream.write(bytes),
+            Stream::Tls(stream) => stream.write(bytes),
         }
     }
 
-    /// Says a last word; nobody may hear it.
+    /// Says a last word; nobody may hear it, and who has not said who it is gets none.
     pub(super) fn refuse(&mut self, word: &[u8]) {
-        let _ = self.write(word);
+        if self.tls().is_none() {
+            let _ = self.write(word);
+        }
+    }
+
+    /// Says that nothing more comes, where the protocol has a word for it.
+    fn end(&mut self) {
+        if let Some(tls) = self.tls() {
+            tls.end();
+        }
+    }
+
+    fn tls(&mut self) -> Option<&mut TlsStream> {
+        match self {
+            Stream::Tls(stream) => Some(stream),
+            _ => None,
+        }
+    }
+
+    /// Whether bytes that were written have not reached the socket.
+    fn has_unsent(&self) -> bool {
+        matches!(self, Stream::Tls(stream) if stream.has_unsent())
+    }
+
+    /// Gives the socket what it did not take before; whether it took all.
+    fn push(&mut self) -> std::io::Result<bool> {
+        self.tls().map_or(Ok(true), TlsStream::push)
     }
 }
 
@@ -110,7 +141,25 @@ impl Connection {
         let _ = match &mut self.stream {
             Stream::Tcp(stream) => registry.deregister(stream),
             Stream::Unix(stream) => registry.deregister(stream),
+            Stream::Tls(stream) => registry.deregister(&mut stream.socket),
         };
+    }
+
+    /// Whether it is not known yet who the client is.
+    pub(super) fn shakes_hands(&mut self) -> bool {
+        let tls = self.stream.tls();
+        tls.is_some_and(|tls| tls.shakes_hands())
+    }
+
+    /// Whether the client took too long to say who it is.
+    pub(super) fn is_overdue(&mut self, now: Instant) -> bool {
+        let tls = self.stream.tls();
+        tls.is_some_and(|tls| tls.is_overdue(now))
+    }
+
+    /// The next flush finds it over.
+    pub(super) fn give_up(&mut self) {
+        self.broken = true;
     }
 
     /// Events may have come that were not seen: tries tell.
@@ -184,8 +233,8 @@ impl Connection {
             Ok(count) => {
                 self.filled += count;
                 engine.stats.input_bytes += count as u64;
-                // A short read took all; an event says when there is more.
-                self.readable = count == length;
+                // A short read took all, of a socket; an event says when there is more.
+                self.readable = count == length || self.stream.tls().is_some();
                 count
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -236,6 +285,12 @@ impl Connection {
 
     /// Writes what may go out.
     pub(super) fn flush(&mut self, engine: &mut Engine, token: Token) -> After {
+        if self.writable && self.stream.has_unsent() {
+            match self.stream.push() {
+                Ok(all) => self.writable = all,
+                Err(_) => self.broken = true,
+            }
+        }
         loop {
             let ready = engine.ready(token);
             let Some(session) = engine.session(token) else {
@@ -245,10 +300,13 @@ impl Connection {
                 return After::Gone;
             }
             if ready == 0 {
-                let done = session.reply.is_empty();
+                let done = session.reply.is_empty() && !self.stream.has_unsent();
                 let goes_on = !session.is_blocked() && session.reply.len() < REPLY_BYTES;
                 return match session.closing && done {
-                    true => After::Gone,
+                    true => {
+                        self.stream.end();
+                        After::Gone
+                    }
                     false if self.waits && goes_on => After::Serve,
                     false => After::Nothing,
                 };
@@ -259,7 +317,7 @@ impl Connection {
             let bytes = session.reply.bytes().get(..ready).unwrap_or_default();
             match self.stream.write(bytes) {
                 Ok(count) => {
-                    self.writable = count == ready;
+                    self.writable = count == ready && !self.stream.has_unsent();
                     engine.stats.output_bytes += count as u64;
                     engine.sent(token, count);
                 }

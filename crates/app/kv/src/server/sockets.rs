@@ -1,12 +1,14 @@
 //! All sockets, and what they have for the engine to do.
 
 use super::connection::{After, Connection, Stream};
+use super::tls::{Tls, TlsStream};
 use crate::engine::Engine;
 use crate::script::Outside;
 use crate::session::Token;
-use mio::net::{TcpListener, UnixListener};
+use mio::net::{TcpListener, TcpStream, UnixListener};
 use mio::{Events, Poll};
 use std::any::Any;
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +22,7 @@ const CONNECTIONS: usize = 1024;
 
 pub(super) enum Listener {
     Tcp(TcpListener),
+    Tls(TcpListener, Tls),
     Unix(UnixListener, PathBuf),
 }
 
@@ -33,6 +36,8 @@ pub(super) struct Sockets {
     /// Connections whose turn it is; a script that takes long may be one's.
     turn: Vec<Token>,
     accept_again: bool,
+    /// Clients that may not have said who they are, in the order that they came.
+    handshakes: VecDeque<Token>,
     began: Instant,
     /// Whether the log said that more is durable.
     durable: Arc<AtomicBool>,
@@ -49,6 +54,7 @@ impl Sockets {
             busy: Vec::new(),
             turn: Vec::new(),
             accept_again: false,
+            handshakes: VecDeque::new(),
             began: Instant::now(),
             durable,
             missed: false,
@@ -111,15 +117,16 @@ impl Sockets {
     fn accept(&mut self, engine: &mut Engine, listener: usize) {
         loop {
             let accepted = match self.listeners.get(listener) {
-                Some(Listener::Tcp(listener)) => listener.accept().map(|(stream, from)| {
-                    // A reply does not wait for more.
-                    let _ = stream.set_nodelay(true);
-                    let here = stream.local_addr().map(|address| address.to_string());
-                    (
-                        Stream::Tcp(stream),
-                        [from.to_string(), here.unwrap_or_default()],
-                    )
-                }),
+                Some(Listener::Tcp(listener)) => {
+                    let accepted = accept_tcp(listener);
+                    accepted.map(|(stream, address)| (Stream::Tcp(stream), address))
+                }
+                Some(Listener::Tls(listener, tls)) => {
+                    accept_tcp(listener).and_then(|(stream, address)| {
+                        let stream = TlsStream::new(stream, tls)?;
+                        Ok((Stream::Tls(Box::new(stream)), address))
+                    })
+                }
                 Some(Listener::Unix(listener, path)) => listener.accept().map(|(stream, _)| {
                     let path = format!("{}:0", path.display());
                     (Stream::Unix(stream), [path.clone(), path])
@@ -127,7 +134,12 @@ impl Sockets {
                 None => return,
             };
             match accepted {
-                Ok((stream, address)) => self.welcome(engine, stream, address),
+                Ok((stream, address)) => {
+                    self.welcome(engine, stream, address);
+                    if let Some(Listener::Tls(_, tls)) = self.listeners.get(listener) {
+                        self.bound_handshakes(tls.handshakes_max);
+                    }
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
                 Err(error) => {
                     tracing::warn!(%error, "a client could not be taken; it is tried again");
@@ -153,9 +165,51 @@ impl Sockets {
             self.connections.resize_with(token.0 + 1, || None);
         }
         if let Some(place) = self.connections.get_mut(token.0) {
-            *place = Some(Connection::new(stream));
+            let mut connection = Connection::new(stream);
+            if connection.shakes_hands() {
+                self.handshakes.push_back(token);
+            }
+            *place = Some(connection);
         }
         self.busy.push(token);
+    }
+
+    /// Lets the client go that has been trying for the longest time, where there are too many.
+    fn bound_handshakes(&mut self, most: usize) {
+        if self.handshakes.len() <= most {
+            return;
+        }
+        self.forget_known();
+        if self.handshakes.len() > most
+            && let Some(oldest) = self.handshakes.pop_front()
+            && let Some(connection) = self.connection(oldest)
+        {
+            connection.give_up();
+            self.busy.push(oldest);
+        }
+    }
+
+    /// Lets clients go that took too long to say who they are.
+    pub(super) fn end_handshakes(&mut self) {
+        self.forget_known();
+        let now = Instant::now();
+        for token in self.handshakes.clone() {
+            if let Some(connection) = self.connection(token)
+                && connection.is_overdue(now)
+            {
+                connection.give_up();
+                self.busy.push(token);
+            }
+        }
+    }
+
+    /// Clients that have said who they are, or are gone, are not waited for.
+    fn forget_known(&mut self) {
+        let connections = &mut self.connections;
+        self.handshakes.retain(|token| {
+            let connection = connections.get_mut(token.0).and_then(Option::as_mut);
+            connection.is_some_and(Connection::shakes_hands)
+        });
     }
 
     fn take(&mut self, token: Token) -> Option<Connection> {
@@ -204,6 +258,7 @@ impl Sockets {
 
     /// Writes for connections that did something, or were given something.
     fn flush(&mut self, engine: &mut Engine, busy: &[Token], mut again: Vec<Token>) {
+        engine.end_turn();
         let touched = engine.take_touched();
         for token in busy.iter().chain(&touched) {
             let Some(connection) = self.connections.get_mut(token.0).and_then(Option::as_mut)
@@ -228,6 +283,16 @@ impl Sockets {
         again.dedup();
         self.busy = again;
     }
+}
+
+/// A client, and where it comes from and came to.
+fn accept_tcp(listener: &TcpListener) -> std::io::Result<(TcpStream, [String; 2])> {
+    let (stream, from) = listener.accept()?;
+    // A reply does not wait for more.
+    let _ = stream.set_nodelay(true);
+    let here = stream.local_addr().map(|address| address.to_string());
+    let address = [from.to_string(), here.unwrap_or_default()];
+    Ok((stream, address))
 }
 
 impl Outside for Sockets {

@@ -114,7 +114,7 @@ impl Authority {
         ];
         params.use_authority_key_identifier_extension = true;
         valid(&mut params, from, to);
-        let key = KeyPair::generate_for(&PKCS_ED25519).map_err(made)?;
+        let key = without_public_key(&KeyPair::generate_for(&PKCS_ED25519).map_err(made)?)?;
         let issuer = Issuer::from_params(&self.params, &self.key);
         let certificate = params.signed_by(&key, &issuer).map_err(made)?;
         Ok(Issued {
@@ -122,6 +122,22 @@ impl Authority {
             key: key.serialize_pem(),
         })
     }
+}
+
+/// What stands before the 32 bytes of an Ed25519 key in PKCS #8 without the public key (RFC 8410, 7).
+const KEY_HEAD: [u8; 16] = [
+    0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20,
+];
+
+/// The key as version one of PKCS #8 has it. Version two has the public key too, and OpenSSL 3.0 does not read it.
+fn without_public_key(key: &KeyPair) -> Result<KeyPair, AuthorityError> {
+    let whole = key.serialized_der();
+    // Both versions have the key behind as many bytes.
+    let secret = whole.get(KEY_HEAD.len()..KEY_HEAD.len() + 32);
+    let der = [&KEY_HEAD[..], secret.unwrap_or_default()].concat();
+    let short = KeyPair::try_from(der).map_err(AuthorityError::Made)?;
+    assert_eq!(short.der_bytes(), key.der_bytes(), "the same key");
+    Ok(short)
 }
 
 fn named(name: &str) -> DistinguishedName {

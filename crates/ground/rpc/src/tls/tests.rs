@@ -263,6 +263,17 @@ fn what_is_no_name_gets_no_certificate() {
 }
 
 #[test]
+fn a_key_that_is_issued_is_of_the_version_that_openssl_reads() {
+    let set = Set::new();
+    let now = SystemTime::now();
+    let issued = set.authority.issue("a.example", now, now + HOUR).unwrap();
+    // 48 bytes, 64 letters: with the public key there would be more.
+    let lines: Vec<&str> = issued.key.lines().collect();
+    assert_eq!(lines.len(), 3, "{}", lines.len());
+    assert!(lines[1].starts_with("MC4CAQAwBQYDK2VwBCIEI"));
+}
+
+#[test]
 fn a_key_is_vouched_for_by_its_own_certificate_of_the_right_authority_in_its_time() {
     let (set, other) = (Set::new(), Set::new());
     let now = SystemTime::now()

@@ -26,6 +26,7 @@ impl Served {
         let home = tempfile::tempdir().unwrap();
         let server = Server::bind(&Options {
             listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))],
+            tls: None,
             unix_socket: None,
             directories: vec![home.path().to_str().unwrap().to_owned()],
             policy: Policy::EverySecond,
