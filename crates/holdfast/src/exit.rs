@@ -242,7 +242,7 @@ pub static TABLE: &[Row] = &[
     (
         Exit::BadCertificate,
         "bad_certificate",
-        "`ca`, `send`, `receive`, `verify`: a certificate or its key cannot be used, or one side does not accept the other's.",
+        "`ca`, `send`, `receive`, `verify`, `kv`: a certificate or its key cannot be used, or one side does not accept the other's.",
     ),
     (
         Exit::KvInUse,
