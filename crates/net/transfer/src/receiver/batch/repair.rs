@@ -9,7 +9,7 @@ use crate::receiver::carry;
 use crate::receiver::plant::Plant;
 use crate::receiver::proof::{Proof, Range};
 use env::errno::Errno;
-use rustix::fs::fsync;
+use rustix::fs::{fstat, fsync, ftruncate};
 use std::collections::BTreeSet;
 
 /// How often pages that read back different are sent again.
@@ -54,7 +54,8 @@ impl Worker<'_> {
                 .prover
                 .prove(&staged.file, &direct, &file.ranges, whole);
             let wrong = match proof {
-                Ok(Proof::Right) => return Ok(Outcome::Proved),
+                Ok(Proof::Right) if !whole || has_length(file)? => return Ok(Outcome::Proved),
+                Ok(Proof::Right) => Vec::new(),
                 Ok(Proof::Wrong(wrong)) => wrong,
                 Ok(Proof::Cached(pages)) => return Ok(Outcome::Cached(pages)),
                 // The device does not return what it was given.
@@ -67,7 +68,7 @@ impl Worker<'_> {
             if repairs == REPAIRS {
                 let count = wrong.len();
                 return Ok(Outcome::Refused(format!(
-                    "{count} of its pages read back wrong after each of {REPAIRS} repairs"
+                    "{count} of its pages, or its length, read back wrong after each of {REPAIRS} repairs"
                 )));
             }
             repairs += 1;
@@ -76,6 +77,9 @@ impl Worker<'_> {
                     return Ok(Outcome::Refused(what));
                 }
                 placed.pages_resent += pages.len() as u64;
+            }
+            if whole {
+                ftruncate(&staged.file, file.source.bytes).map_err(fatal)?;
             }
             self.settle_again(file, entry)?;
         }
@@ -137,6 +141,12 @@ impl Worker<'_> {
             }
         }
     }
+}
+
+/// Whether a complete file is as long as it has to be: what is behind its pages nobody reads back.
+fn has_length(file: &Written) -> Result<bool, TransferError> {
+    let length = fstat(&file.staged.file).map_err(fatal)?.st_size;
+    Ok(u64::try_from(length) == Ok(file.source.bytes))
 }
 
 /// The checksum that a page has to have.
