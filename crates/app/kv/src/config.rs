@@ -79,6 +79,9 @@ enum Kind {
 
 /// Names, defaults, and kinds.
 static SETTINGS: &[(&str, &str, Kind)] = &[
+    ("acl-pubsub-default", "resetchannels", Kind::Own),
+    ("aclfile", "", Kind::Fixed),
+    ("acllog-max-len", "128", Kind::Number),
     ("activedefrag", "no", Kind::Flag),
     ("active-expire-effort", "1", Kind::Number),
     ("aof-use-rdb-preamble", "yes", Kind::Flag),
@@ -221,6 +224,16 @@ impl Config {
         Some(self.text("requirepass")).filter(|password| !password.is_empty())
     }
 
+    /// The file of users, if there is one.
+    pub fn aclfile(&self) -> Option<&str> {
+        Some(self.text("aclfile")).filter(|path| !path.is_empty())
+    }
+
+    /// Whether a new user may use all channels.
+    pub(crate) fn channels_by_default(&self) -> bool {
+        self.text("acl-pubsub-default") == "allchannels"
+    }
+
     /// Name of the RDB file that BGSAVE writes.
     pub fn rdb_name(&self) -> &str {
         self.text("dbfilename")
@@ -282,6 +295,15 @@ impl Config {
                 Ok(number) => number.to_string(),
                 Err(_) => return Err(failed("argument couldn't be parsed into an integer")),
             },
+            Kind::Own if *name == "acl-pubsub-default" => match value.to_ascii_lowercase().as_str()
+            {
+                known @ ("allchannels" | "resetchannels") => known.to_owned(),
+                _ => {
+                    return Err(failed(
+                        "argument(s) must be one of the following: allchannels, resetchannels",
+                    ));
+                }
+            },
             Kind::Own => value.to_owned(),
         };
         self.apply(name, &value)
@@ -319,6 +341,7 @@ impl Config {
                 let is_plain = !value.is_empty() && !value.contains('/') && !value.starts_with('.');
                 Some(()).filter(|()| is_plain && !is_ours)?;
             }
+            "acllog-max-len" => drop(number()?),
             "maxmemory" => self.maxmemory = number()?,
             "maxmemory-samples" => self.maxmemory_samples = number().filter(|n| *n > 0)?,
             "slowlog-log-slower-than" => {

@@ -1,6 +1,7 @@
 //! The engine: sessions ask, entries change, the log gets records. It has no sockets and no clock, so
 //! that a test can drive it on a simulated disk.
 
+use crate::acl::Acl;
 use crate::blocking::Waiters;
 use crate::changes::Changes;
 use crate::command::{self, Call, Command, Flags as Does};
@@ -23,6 +24,8 @@ mod contents;
 mod expiry;
 mod load;
 mod memory;
+mod pause;
+mod permit;
 mod publish;
 mod save;
 mod typed;
@@ -31,6 +34,7 @@ mod whole;
 
 pub(crate) use load::load_new;
 pub use load::{LOG_NAME, LoadError, Loaded, load};
+pub(crate) use pause::Pause;
 pub use save::Saving;
 pub(crate) use typed::{Changed, Count, Told};
 
@@ -61,6 +65,7 @@ pub struct Engine {
     pub(crate) waiters: Waiters,
     pub(crate) watchers: Watchers,
     pub(crate) pubsub: PubSub,
+    pub(crate) acl: Acl,
     pub(crate) monitors: usize,
     pub(crate) scripts: Scripts,
     /// What drives it, where a script that takes long may reach it.
@@ -86,6 +91,7 @@ pub struct Engine {
     pub(crate) orders: Vec<Order>,
     /// Whether an entry is, or was, so long that more of it may not fit the log.
     pub(crate) has_long: bool,
+    pub(crate) pause: Option<Pause>,
     save: Option<Box<save::Save>>,
     pub(crate) saves: save::Saves,
     /// A planted fault: a save does not keep what commands change.
@@ -101,6 +107,16 @@ pub struct Engine {
     used_at: u64,
 }
 
+/// What becomes of a request that is not refused.
+enum Admitted {
+    /// It runs now.
+    Runs(&'static Command),
+    /// MULTI has it.
+    Queued,
+    /// It waits for the end of a pause.
+    Postponed,
+}
+
 /// What a command asks of who drives the engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Order {
@@ -114,6 +130,7 @@ impl Engine {
     /// An empty one, that loads.
     pub fn new(config: Config, rng: env::Rng) -> Engine {
         Engine {
+            acl: Acl::new(&config),
             keyspace: Keyspace::default(),
             journal: None,
             mode: Mode::Loading,
@@ -140,6 +157,7 @@ impl Engine {
             rng,
             orders: Vec::new(),
             has_long: false,
+            pause: None,
             save: None,
             saves: save::Saves::default(),
             #[cfg(test)]
@@ -151,6 +169,11 @@ impl Engine {
             used_bytes: 0,
             used_at: u64::MAX,
         }
+    }
+
+    /// Has other users: those of a file. To be called before clients come.
+    pub fn set_acl(&mut self, acl: Acl) {
+        self.acl = acl;
     }
 
     /// What it is doing.
@@ -212,8 +235,9 @@ impl Engine {
             self.sessions.len() - 1
         });
         let (id, token) = (ClientId(self.next_client), Token(at));
-        let mut session = Session::new(id, token, address, self.now_ms);
-        session.authenticated = self.config.password().is_none();
+        let user = self.acl.default_user().clone();
+        let mut session = Session::new(id, token, address, self.now_ms, user);
+        session.authenticated = self.acl.is_open();
         if let Some(place) = self.sessions.get_mut(at) {
             *place = Some(Box::new(session));
         }
@@ -226,6 +250,14 @@ impl Engine {
         if let Some(mut session) = place.and_then(Option::take) {
             self.clients = self.clients.saturating_sub(1);
             self.forget(&mut session);
+        }
+    }
+
+    /// Ends the connection of a session that does not run a command now.
+    pub(crate) fn kill_session(&mut self, token: Token) {
+        if let Some(session) = self.session_mut(token) {
+            session.kill();
+            self.touch_session(token);
         }
     }
 
@@ -257,7 +289,7 @@ impl Engine {
     /// What a request of this session may have.
     pub fn limits(&self, token: Token) -> crate::protocol::Limits {
         match self.session(token) {
-            Some(session) if session.authenticated => self.config.limits(),
+            Some(session) if !self.needs_auth(session) => self.config.limits(),
             _ => UNAUTHENTICATED,
         }
     }
@@ -312,17 +344,20 @@ impl Engine {
         held.into_iter().for_each(|token| self.touch_session(token));
     }
 
-    /// Runs one request of a session; the reply is in the session.
-    pub fn execute(&mut self, token: Token, arguments: &[&[u8]]) {
+    /// Runs one request of a session; the reply is in the session. Says whether it ran, or was refused: one that
+    /// did not is to be given again when [`Session::is_blocked`] is over.
+    pub fn execute(&mut self, token: Token, arguments: &[&[u8]]) -> bool {
         let place = self.sessions.get_mut(token.0);
         let Some(mut session) = place.and_then(Option::take) else {
-            return;
+            return true;
         };
         self.request(&mut session, arguments);
+        let ran = !session.postponed;
         if let Some(place) = self.sessions.get_mut(token.0) {
             *place = Some(session);
         }
         self.wake_waiters();
+        ran
     }
 
     /// Runs one request, from looking it up to the commit.
@@ -335,13 +370,29 @@ impl Engine {
         self.due = 0;
         let changes = self.stats.changes;
         match self.admit(session, name, arguments) {
-            Ok(Some(command)) => {
-                session.last_command = command.name;
+            Ok(Admitted::Runs(command)) => {
+                session.last_command = match command.does(Does::CONTAINER) {
+                    true => {
+                        command::about::look_up(arguments).map_or(command.name, |about| about.name)
+                    }
+                    false => command.name,
+                };
                 self.run(session, command, arguments);
                 self.finish(session, before, changes);
             }
-            // It was queued.
-            Ok(None) => session.reply.simple("QUEUED"),
+            Ok(Admitted::Queued) => session.reply.simple("QUEUED"),
+            Ok(Admitted::Postponed) => {
+                session.postponed = true;
+                return;
+            }
+            Err(fault) if name.eq_ignore_ascii_case(b"exec") => {
+                session.queue = None;
+                self.unwatch(session);
+                self.stats.count_error(&fault);
+                session.reply.error(&format!(
+                    "EXECABORT Transaction discarded because of: {fault}"
+                ));
+            }
             Err(fault) => {
                 if let Some(queue) = &mut session.queue {
                     queue.refused = true;
@@ -367,13 +418,19 @@ impl Engine {
         session: &mut Session,
         name: &[u8],
         arguments: &[&[u8]],
-    ) -> Result<Option<&'static Command>, Fault> {
+    ) -> Result<Admitted, Fault> {
         let Some(command) = command::find(name) else {
             return Err(command::unknown(name, arguments));
         };
         command.check_arity(arguments)?;
-        if !session.authenticated && !command.does(Does::NO_AUTH) {
+        if command.does(Does::CONTAINER) {
+            command::about::check_subcommand(arguments)?;
+        }
+        if !session.authenticated && !command.does(Does::NO_AUTH) && self.needs_auth(session) {
             return Err(Fault::of("NOAUTH Authentication required."));
+        }
+        if !session.user.is_unrestricted() {
+            self.permit_request(session, arguments)?;
         }
         if self.mode == Mode::Loading && !command.does(Does::LOADING) {
             return Err(Fault::of("LOADING Redis is loading the dataset in memory"));
@@ -396,6 +453,9 @@ impl Engine {
             self.may_grow()?;
             self.may_be_longer(session.database, command, arguments)?;
         }
+        if self.pause.is_some() && self.postpones(session, command, arguments) {
+            return Ok(Admitted::Postponed);
+        }
         if session.queue.is_some() && !command.does(Does::NO_QUEUE) {
             if command.does(Does::NO_MULTI) {
                 return Err(Fault::text(format!(
@@ -407,9 +467,9 @@ impl Engine {
                 let owned = arguments.iter().map(|argument| argument.to_vec());
                 queue.commands.push(owned.collect());
             }
-            return Ok(None);
+            return Ok(Admitted::Queued);
         }
-        Ok(Some(command))
+        Ok(Admitted::Runs(command))
     }
 
     /// Whether the log takes changes.
@@ -536,7 +596,11 @@ impl Engine {
             id: self.stats.next_slow,
             at_s: self.now_ms / 1000,
             micros,
-            arguments: arguments.iter().take(32).map(cut).collect(),
+            arguments: command::without_secrets(arguments)
+                .iter()
+                .take(32)
+                .map(cut)
+                .collect(),
             address: session.address[0].clone(),
             name: session.name.clone(),
         };

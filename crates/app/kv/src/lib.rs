@@ -45,6 +45,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod acl;
 mod blocking;
 mod changes;
 pub mod command;

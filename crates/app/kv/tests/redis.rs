@@ -193,10 +193,10 @@ fn a_file_of_redis_is_imported_and_redis_loads_what_is_exported() {
     assert_ne!(say(&mut other, "DEBUG DIGEST"), digest);
 }
 
-/// Lines of a reply in an order that the elements alone decide.
+/// Lines and words of a reply in an order that they alone decide.
 fn sorted(reply: &[u8]) -> Vec<Vec<u8>> {
     let mut lines: Vec<Vec<u8>> = reply
-        .split(|byte| *byte == b'\n')
+        .split(|byte| matches!(byte, b'\n' | b' ' | b'\r'))
         .map(<[u8]>::to_vec)
         .collect();
     lines.sort();
@@ -244,6 +244,44 @@ fn differences(version: &str, config: Config) -> Vec<String> {
     }
     engine.close().unwrap();
     differences
+}
+
+/// Ours with an empty database, and its client.
+fn empty() -> (Engine, Token) {
+    let mut engine = Engine::new(Config::default(), env::Rng::new(1));
+    let client = engine.connect(Default::default()).unwrap();
+    ask(&mut engine, client, &[b"HELLO".to_vec(), b"3".to_vec()]);
+    (engine, client)
+}
+
+#[test]
+fn commands_are_described_as_redis_describes_them() {
+    let home = tempfile::tempdir().unwrap();
+    let mut redis = Redis::start(home.path());
+    say(&mut redis, "HELLO 3");
+    let (mut engine, client) = empty();
+    let names = ask(
+        &mut engine,
+        client,
+        &[b"COMMAND".to_vec(), b"LIST".to_vec()],
+    );
+    let names = String::from_utf8(names).unwrap();
+    let names = names.lines().filter(|line| !line.starts_with(['*', '$']));
+    let mut count = 0;
+    for name in names {
+        let line = format!("COMMAND INFO {name}");
+        let words = split_words(line.as_bytes()).unwrap();
+        let (theirs, ours) = (redis.ask(&words), ask(&mut engine, client, &words));
+        assert_eq!(
+            sorted(&ours),
+            sorted(&theirs),
+            "{name}\n{}\n{}",
+            ours.escape_ascii(),
+            theirs.escape_ascii()
+        );
+        count += 1;
+    }
+    assert!(count > 200, "{count}");
 }
 
 #[test]

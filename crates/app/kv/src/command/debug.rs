@@ -7,7 +7,6 @@ pub(super) static COMMANDS: &[Command] = &[command(
     "debug",
     -2,
     Flags::ADMIN.and(Flags::NO_SCRIPT).and(Flags::LOADING),
-    (0, 0, 0),
     "server",
     debug,
 )];
