@@ -23,8 +23,10 @@ mod hyperloglog;
 mod info;
 mod introspect;
 mod keys;
+mod latency;
 mod lists;
 mod pubsub;
+mod replication;
 mod scan;
 mod scripts;
 mod server;
@@ -167,6 +169,8 @@ static TABLES: &[&[Command]] = &[
     acl::COMMANDS,
     client::COMMANDS,
     server::COMMANDS,
+    replication::COMMANDS,
+    latency::COMMANDS,
     config::COMMANDS,
     info::COMMANDS,
     introspect::COMMANDS,

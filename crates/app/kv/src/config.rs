@@ -47,6 +47,8 @@ pub struct Config {
     pub output_bytes_max: usize,
     /// `slowlog-log-slower-than`, in microseconds; `None` for never.
     pub slowlog_us: Option<u64>,
+    /// `latency-monitor-threshold`, in milliseconds; 0 for never.
+    pub(crate) latency_ms: u64,
     /// `slowlog-max-len`.
     pub slowlog_len: usize,
     /// Bytes that an entry written as a whole may take: what a record of the log may have, with room for
@@ -165,6 +167,7 @@ impl Default for Config {
             thresholds: Thresholds::REDIS,
             output_bytes_max: 1 << 30,
             slowlog_us: Some(10_000),
+            latency_ms: 0,
             slowlog_len: 128,
             entry_bytes_max: vlog::RECORD_BYTES_MAX - 48,
             directory: None,
@@ -347,6 +350,7 @@ impl Config {
             "slowlog-log-slower-than" => {
                 self.slowlog_us = u64::try_from(value.parse::<i64>().ok()?).ok();
             }
+            "latency-monitor-threshold" => self.latency_ms = value.parse().ok()?,
             "slowlog-max-len" => self.slowlog_len = number()?,
             "timeout" => self.timeout_s = value.parse().ok()?,
             "maxclients" => self.maxclients = number().filter(|n| *n > 0)?,

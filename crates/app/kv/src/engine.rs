@@ -9,6 +9,7 @@ use crate::config::Config;
 use crate::fault::{Answer, Fault};
 use crate::journal::Journal;
 use crate::keyspace::Keyspace;
+use crate::latency::Sample;
 use crate::protocol::UNAUTHENTICATED;
 use crate::pubsub::PubSub;
 use crate::script::{Outside, Scripts};
@@ -66,6 +67,7 @@ pub struct Engine {
     pub(crate) watchers: Watchers,
     pub(crate) pubsub: PubSub,
     pub(crate) acl: Acl,
+    pub(crate) latency: crate::latency::Latency,
     pub(crate) monitors: usize,
     pub(crate) scripts: Scripts,
     /// What drives it, where a script that takes long may reach it.
@@ -143,6 +145,7 @@ impl Engine {
             waiters: Waiters::default(),
             watchers: Watchers::default(),
             pubsub: PubSub::default(),
+            latency: Default::default(),
             monitors: 0,
             scripts: Scripts::default(),
             outside: None,
@@ -584,6 +587,16 @@ impl Engine {
 
     /// The last request of a session took so long.
     pub fn took(&mut self, token: Token, arguments: &[&[u8]], micros: u64) {
+        let least_ms = self.config.latency_ms;
+        if least_ms > 0 && micros / 1000 >= least_ms {
+            let command = arguments.first().and_then(|name| command::find(name));
+            let event = match command.is_some_and(|command| command.does(Does::FAST)) {
+                true => "fast-command",
+                false => "command",
+            };
+            let (at_s, ms) = (self.now_ms / 1000, micros / 1000);
+            self.latency.note(event, Sample { at_s, ms });
+        }
         let least = self.config.slowlog_us;
         if least.is_none_or(|least| micros < least) {
             return;

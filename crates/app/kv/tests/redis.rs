@@ -6,7 +6,15 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A process that begins has the locks of this one for a moment, so none begins while a log is opened.
+static BEGINS: Mutex<()> = Mutex::new(());
+
+fn begins() -> MutexGuard<'static, ()> {
+    BEGINS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// redis-server on a socket of its own, which ends with this value.
 struct Redis {
@@ -26,8 +34,11 @@ impl Drop for Redis {
 impl Redis {
     fn start(home: &Path) -> Redis {
         let socket = home.join("redis.socket");
+        let alone = begins();
         let mut child = Command::new("redis-server")
             .args(["--port", "0", "--save", "", "--appendonly", "no"])
+            // A slow machine is no difference.
+            .args(["--slowlog-log-slower-than", "100000000"])
             .args(["--enable-debug-command", "yes", "--dir"])
             .arg(home)
             .arg("--unixsocket")
@@ -35,6 +46,7 @@ impl Redis {
             .stdout(Stdio::piped())
             .spawn()
             .expect("redis-server is installed (make test does)");
+        drop(alone);
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let ready = lines.any(|line| line.is_ok_and(|line| line.contains("eady to accept")));
         assert!(
@@ -168,11 +180,13 @@ fn a_file_of_redis_is_imported_and_redis_loads_what_is_exported() {
     let quiet = &mut |_| {};
     let seen = holdfast_kv::rdb::verify(file(), &config, now_ms, quiet).unwrap();
     let log = vlog::Options::default;
+    let alone = begins();
     let imported =
         holdfast_kv::rdb::import(file(), directories, log(), &config, now_ms, quiet).unwrap();
     assert_eq!((&imported, imported.keys), (&seen, 24));
 
     let loaded = load(directories, log(), Policy::No, &config, &Default::default());
+    drop(alone);
     let dump = two.path().join("dump.rdb");
     let target = holdfast_kv::rdb::Target::create(&dump).unwrap();
     let (keys, target) = holdfast_kv::rdb::export(&loaded.unwrap(), target, now_ms).unwrap();
@@ -209,7 +223,9 @@ fn differences(version: &str, config: Config) -> Vec<String> {
     let path = home.path().to_str().unwrap().to_owned();
     let directories = || Ok(vec![vlog::Directory::open(&path)?]);
     let log = vlog::Options::default();
+    let alone = begins();
     let loaded = load(directories, log, Policy::No, &config, &Default::default()).unwrap();
+    drop(alone);
     let mut engine = Engine::new(config, env::Rng::new(1));
     engine.serve(loaded);
     let client = engine.connect(Default::default()).unwrap();

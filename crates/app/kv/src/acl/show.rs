@@ -7,6 +7,8 @@ use crate::script::hex;
 impl KeyPattern {
     fn show(&self, text: &mut Vec<u8>) {
         text.extend_from_slice(match (self.reads, self.writes) {
+            // As a rule of its own `~*` is all keys, and no pattern may follow.
+            (true, true) if *self.pattern == *b"*" => b"%RW~",
             (true, true) => b"~",
             (true, false) => b"%R~",
             (false, _) => b"%W~",

@@ -263,7 +263,9 @@ fn memory(call: &mut Call<'_>) -> Answer {
         match call.len() {
             3 => {}
             5 if call.is(3, "SAMPLES") => {
-                call.integer(4)?;
+                if call.integer(4)? < 0 {
+                    return Err(SYNTAX);
+                }
             }
             _ => return Err(SYNTAX),
         }
@@ -277,6 +279,9 @@ fn memory(call: &mut Call<'_>) -> Answer {
             None => call.reply().null(),
         }
         return Ok(());
+    }
+    if call.sub("HELP", 2)? {
+        return super::introspect::subcommands(call);
     }
     if call.sub("DOCTOR", 2)? {
         call.reply()

@@ -23,6 +23,24 @@ pub(super) fn help(call: &mut Call<'_>, lines: &[&str]) -> Answer {
     Ok(())
 }
 
+/// The subcommands of a command, for people.
+pub(super) fn subcommands(call: &mut Call<'_>) -> Answer {
+    let name = String::from_utf8_lossy(call.arg(0)).to_ascii_uppercase();
+    let mut lines = vec![format!("{name} has these subcommands:")];
+    let about = about::find(call.arg(0));
+    for about in about.into_iter().flat_map(About::subcommands) {
+        let word = about.name.split('|').nth(1).unwrap_or_default();
+        let more = about.arity.unsigned_abs().saturating_sub(2);
+        let at_least = if about.arity < 0 { "at least " } else { "" };
+        lines.push(format!(
+            "{}, with {at_least}{more} arguments",
+            word.to_ascii_uppercase()
+        ));
+    }
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    help(call, &lines)
+}
+
 /// Whether a command, or the command of a subcommand, is there.
 fn is_here(about: &About) -> bool {
     let name = about.name.split('|').next().unwrap_or_default();
@@ -151,6 +169,9 @@ fn command_(call: &mut Call<'_>) -> Answer {
     }
     if call.sub("LIST", -2)? {
         return list(call);
+    }
+    if call.sub("HELP", 2)? {
+        return subcommands(call);
     }
     Err(call.unknown_subcommand())
 }

@@ -43,6 +43,14 @@ pub(super) static COMMANDS: &[Command] = &[
         "generic",
         restore,
     ),
+    // As it is between the servers of a cluster.
+    command(
+        "restore-asking",
+        -4,
+        Flags::WRITE.and(Flags::DENY_OOM),
+        "server",
+        restore,
+    ),
 ];
 
 fn del(call: &mut Call<'_>) -> Answer {

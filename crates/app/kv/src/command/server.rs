@@ -1,4 +1,4 @@
-//! The server: time, saving, slow commands, and what replication would need.
+//! The server: time, saving, slow commands.
 
 use super::{Call, Command, Flags, command};
 use crate::engine::Order;
@@ -29,23 +29,13 @@ pub(super) static COMMANDS: &[Command] = &[
         slowlog,
     ),
     command(
-        "latency",
-        -2,
-        ADMIN.and(Flags::LOADING).and(Flags::CONTAINER),
-        "server",
-        latency,
-    ),
-    command(
         "monitor",
         1,
         ADMIN.and(Flags::LOADING).and(Flags::NO_MULTI),
         "server",
         monitor,
     ),
-    command("role", 1, BASE.and(Flags::NO_SCRIPT), "server", role),
-    command("replicaof", 3, ADMIN, "server", replicaof),
-    command("slaveof", 3, ADMIN, "server", replicaof),
-    command("wait", 3, Flags::BLOCKING, "generic", wait),
+    command("module", -2, ADMIN.and(Flags::CONTAINER), "server", module),
 ];
 
 fn time(call: &mut Call<'_>) -> Answer {
@@ -140,6 +130,9 @@ fn slowlog(call: &mut Call<'_>) -> Answer {
         call.engine.stats.slow.clear();
         return call.ok();
     }
+    if call.sub("HELP", 2)? {
+        return super::introspect::subcommands(call);
+    }
     if !call.sub("GET", -2)? {
         return Err(call.unknown_subcommand());
     }
@@ -172,22 +165,6 @@ fn slowlog(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn latency(call: &mut Call<'_>) -> Answer {
-    if call.sub("RESET", -2)? {
-        return call.answer(0);
-    }
-    if call.sub("LATEST", 2)? || call.sub("HISTORY", 3)? {
-        call.reply().array(0);
-        return Ok(());
-    }
-    if call.sub("DOCTOR", 2)? {
-        call.reply()
-            .verbatim("Latencies of events are not kept here; see SLOWLOG GET.\n");
-        return Ok(());
-    }
-    Err(call.unknown_subcommand())
-}
-
 fn monitor(call: &mut Call<'_>) -> Answer {
     if !std::mem::replace(&mut call.session.monitor, true) {
         call.engine.monitors += 1;
@@ -195,27 +172,13 @@ fn monitor(call: &mut Call<'_>) -> Answer {
     call.ok()
 }
 
-fn role(call: &mut Call<'_>) -> Answer {
-    let reply = call.reply();
-    reply.array(3);
-    reply.bulk(b"master");
-    reply.integer(0);
-    reply.array(0);
-    Ok(())
-}
-
-fn replicaof(call: &mut Call<'_>) -> Answer {
-    if call.is(1, "NO") && call.is(2, "ONE") {
-        return call.ok();
+fn module(call: &mut Call<'_>) -> Answer {
+    if call.sub("LIST", 2)? {
+        call.reply().array(0);
+        return Ok(());
     }
-    Err(Fault::of("ERR this server does not replicate"))
-}
-
-fn wait(call: &mut Call<'_>) -> Answer {
-    call.integer(1)?;
-    if call.integer(2)? < 0 {
-        return Err(Fault::of("ERR timeout is negative"));
+    if call.sub("HELP", 2)? {
+        return super::introspect::subcommands(call);
     }
-    // There are no replicas.
-    call.answer(0)
+    Err(Fault::of("ERR this server has no modules"))
 }
