@@ -217,18 +217,31 @@ fn sorted(reply: &[u8]) -> Vec<Vec<u8>> {
     lines
 }
 
-fn differences(version: &str, config: Config) -> Vec<String> {
-    let home = tempfile::tempdir().unwrap();
-    let mut redis = Redis::start(home.path());
-    let path = home.path().to_str().unwrap().to_owned();
-    let directories = || Ok(vec![vlog::Directory::open(&path)?]);
-    let log = vlog::Options::default();
+/// Ours with an empty database, and its client.
+fn serve(home: &Path, config: Config) -> (Engine, Token) {
+    let path = home.to_str().unwrap();
+    let directories = || Ok(vec![vlog::Directory::open(path)?]);
     let alone = begins();
+    let log = vlog::Options::default();
     let loaded = load(directories, log, Policy::No, &config, &Default::default()).unwrap();
     drop(alone);
     let mut engine = Engine::new(config, env::Rng::new(1));
     engine.serve(loaded);
     let client = engine.connect(Default::default()).unwrap();
+    (engine, client)
+}
+
+/// As [`serve`], in version 3 of the protocol.
+fn serve_three(home: &Path) -> (Engine, Token) {
+    let (mut engine, client) = serve(home, Config::default());
+    ask(&mut engine, client, &[b"HELLO".to_vec(), b"3".to_vec()]);
+    (engine, client)
+}
+
+fn differences(version: &str, config: Config) -> Vec<String> {
+    let home = tempfile::tempdir().unwrap();
+    let mut redis = Redis::start(home.path());
+    let (mut engine, client) = serve(home.path(), config);
     let hello = vec![b"HELLO".to_vec(), version.as_bytes().to_vec()];
     redis.ask(&hello);
     ask(&mut engine, client, &hello);
@@ -262,20 +275,12 @@ fn differences(version: &str, config: Config) -> Vec<String> {
     differences
 }
 
-/// Ours with an empty database, and its client.
-fn empty() -> (Engine, Token) {
-    let mut engine = Engine::new(Config::default(), env::Rng::new(1));
-    let client = engine.connect(Default::default()).unwrap();
-    ask(&mut engine, client, &[b"HELLO".to_vec(), b"3".to_vec()]);
-    (engine, client)
-}
-
 #[test]
 fn commands_are_described_as_redis_describes_them() {
     let home = tempfile::tempdir().unwrap();
     let mut redis = Redis::start(home.path());
     say(&mut redis, "HELLO 3");
-    let (mut engine, client) = empty();
+    let (mut engine, client) = serve_three(home.path());
     let names = ask(
         &mut engine,
         client,
@@ -298,6 +303,66 @@ fn commands_are_described_as_redis_describes_them() {
         count += 1;
     }
     assert!(count > 200, "{count}");
+}
+
+/// ACL LOG without ages, and of what clients are only the user.
+fn refusals(reply: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(reply).into_owned();
+    let mut lines = text.split("\r\n");
+    let mut kept = Vec::new();
+    while let Some(line) = lines.next() {
+        kept.push(line.to_owned());
+        if line == "age-seconds" {
+            assert!(lines.next().is_some_and(|age| age.starts_with(',')));
+        } else if line == "client-info" {
+            let info = lines.nth(1).unwrap_or_default();
+            let user = info.split(' ').filter(|word| word.starts_with("user="));
+            kept.extend(user.map(str::to_owned));
+        }
+    }
+    kept
+}
+
+#[test]
+fn refusals_are_logged_as_redis_logs_them() {
+    let home = tempfile::tempdir().unwrap();
+    let mut redis = Redis::start(home.path());
+    say(&mut redis, "HELLO 3");
+    let (mut engine, client) = serve_three(home.path());
+    let lines = [
+        "ACL SETUSER u on >pw +@all -flushall -debug ~a* &c*",
+        "AUTH u wrong",
+        "auth nobody wrong",
+        "HELLO 3 AUTH u wrong",
+        "AUTH u pw",
+        "GET b",
+        "GET b",
+        "MGET a b c",
+        "SPUBLISH d x",
+        "PSUBSCRIBE c1 c*",
+        "DEBUG SLEEP 0",
+        "FLUSHALL",
+        "MULTI",
+        "SET b 1",
+        "FLUSHALL",
+        "DISCARD",
+        "EVAL \"return redis.pcall('get','b')\" 0",
+        "EVAL \"return redis.pcall('flushall')\" 0",
+        "EVAL \"return 1\" 1 b",
+        "SORT a STORE b",
+    ];
+    for line in lines {
+        let words = split_words(line.as_bytes()).unwrap();
+        redis.ask(&words);
+        ask(&mut engine, client, &words);
+    }
+    let words = split_words(b"ACL LOG 100").unwrap();
+    let theirs = refusals(&redis.ask(&words));
+    assert_eq!(refusals(&ask(&mut engine, client, &words)), theirs);
+    assert!(
+        theirs.iter().filter(|line| *line == "reason").count() >= 12,
+        "{theirs:?}"
+    );
 }
 
 #[test]

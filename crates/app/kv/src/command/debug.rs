@@ -14,8 +14,8 @@ pub(super) static COMMANDS: &[Command] = &[command(
     debug,
 )];
 
-/// Keys that DEBUG POPULATE makes at most: what one group of the log takes.
-const POPULATE_MAX: usize = 10_000_000;
+/// Keys that DEBUG POPULATE makes at most, and bytes of their values: they go to the log at once.
+const POPULATE_MAX: (usize, usize) = (1_000_000, 1 << 30);
 
 /// Seconds that DEBUG SLEEP takes at most.
 const SLEEP_S_MAX: f64 = 60.0;
@@ -102,9 +102,10 @@ fn populate(call: &mut Call<'_>) -> Answer {
         5 => number(4)?,
         _ => 0,
     };
-    if count > POPULATE_MAX || size > call.engine.config.limits().bulk_bytes_max {
+    let (keys_max, bytes_max) = POPULATE_MAX;
+    if count > keys_max || count.saturating_mul(size) > bytes_max {
         return Err(Fault::of(
-            "ERR that is more than 10000000 keys, or values longer than a string may be",
+            "ERR that is more than 1000000 keys, or more than 1 GiB of values",
         ));
     }
     call.engine.may_write()?;

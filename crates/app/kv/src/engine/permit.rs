@@ -110,7 +110,8 @@ impl Engine {
                 ends || !may_hear_all(session)
             }
             None => {
-                session.user = acl.default_user().clone();
+                // What it has queued yet may do nothing.
+                session.user = Arc::new(User::new(session.user.name(), false));
                 true
             }
         };

@@ -1,6 +1,6 @@
 //! What users may do, from login to log.
 
-use super::{ask, engine};
+use super::{ask, engine, send};
 use crate::{Engine, Token};
 
 /// A client that is a user with some rules, and the client of an operator.
@@ -21,7 +21,7 @@ const NO_CHANNEL: &str =
 
 #[test]
 fn requests_are_held_to_the_rules() {
-    let (mut engine, client, _) = as_user("+@all -@dangerous +sort -acl ~a* &c*");
+    let (mut engine, client, operator) = as_user("+@all -@dangerous +sort -acl ~a* &c*");
     for (line, expected) in [
         ("SET a1 v", "+OK"),
         ("SET b v", NO_KEY),
@@ -58,6 +58,11 @@ fn requests_are_held_to_the_rules() {
     assert_eq!(denied(crate::acl::Reason::Command), 3);
     assert_eq!(denied(crate::acl::Reason::Key), 3);
     assert_eq!(denied(crate::acl::Reason::Channel), 3);
+    let info = ask(&mut engine, operator, "INFO stats");
+    assert!(
+        info.contains("acl_access_denied_cmd:3 acl_access_denied_key:3"),
+        "{info}"
+    );
 }
 
 #[test]
@@ -193,6 +198,17 @@ fn clients_end_with_their_user_and_with_what_it_may_hear() {
     assert_eq!(ask(&mut engine, own, "ACL DELUSER v"), ":1");
     assert!(engine.session(own).unwrap().closing);
     assert!(!engine.session(operator).unwrap().closing);
+    ask(&mut engine, operator, "ACL SETUSER w on nopass +@all ~*");
+    let own = engine.connect(Default::default()).unwrap();
+    for line in ["AUTH w x", "MULTI", "ACL DELUSER w", "SET k v"] {
+        send(&mut engine, own, line);
+    }
+    let answer = ask(&mut engine, own, "EXEC");
+    assert!(
+        answer.contains("*2 :1 -NOPERM ACLs rules changed"),
+        "{answer}"
+    );
+    assert_eq!(ask(&mut engine, operator, "GET k"), "$-1");
 }
 
 #[test]
