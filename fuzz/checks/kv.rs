@@ -1,5 +1,6 @@
-//! Requests, whole and in pieces, and records.
+//! Requests, whole and in pieces, records, and files of users.
 
+use holdfast_kv::acl::Acl;
 use holdfast_kv::protocol::{Limits, Parsed, Parser};
 use holdfast_kv::record;
 
@@ -35,6 +36,11 @@ pub(crate) fn check(bytes: &[u8]) {
     let whole = requests(bytes, bytes.len().max(1));
     for piece in [1, 7] {
         assert_eq!(requests(bytes, piece), whole, "pieces of {piece}");
+    }
+    if let Ok(users) = Acl::parse(bytes, "users") {
+        let lines: Vec<Vec<u8>> = users.iter().map(|user| user.show()).collect();
+        let again = Acl::parse(&lines.join(&b'\n'), "users");
+        assert_eq!(again, Ok(users), "what is shown makes the same users");
     }
     // Whatever it is, it is refused or described.
     let _ = record::describe(bytes);

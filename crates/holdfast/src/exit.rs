@@ -257,7 +257,7 @@ pub static TABLE: &[Row] = &[
     (
         Exit::KvRefused,
         "kv_refused",
-        "`kv`: it cannot serve at that address, or not what that directory has.",
+        "`kv`: it cannot serve at that address, or not what that directory or file of users has.",
     ),
 ];
 

@@ -5,6 +5,7 @@ use crate::failure::{Failure, NOTHING_CHANGED, Outcome};
 use crate::screen;
 use crate::signals::{self, Signals};
 use crate::units;
+use ::kv::acl::Acl;
 use ::kv::server::{Options, ServeError, Server};
 use ::kv::{Config, LoadError, Policy, parse_bytes};
 use ::vlog::VlogError;
@@ -12,7 +13,7 @@ use clap::Subcommand;
 use env::errno::ErrorKind;
 use serde::Serialize;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
 mod files;
@@ -95,6 +96,9 @@ pub struct ServeArgs {
         hide_env_values = true
     )]
     pub requirepass: Option<String>,
+    /// A file of users and what they may do; ACL SAVE and ACL LOAD are about it
+    #[arg(long, value_name = "PATH")]
+    pub aclfile: Option<PathBuf>,
     /// Memory that entries may take, such as 2gb; 0 for no bound
     #[arg(long, value_name = "BYTES", default_value = "0", value_parser = bytes)]
     pub maxmemory: u64,
@@ -165,34 +169,48 @@ fn config(args: &ServeArgs) -> Outcome<Config> {
             )
         })?;
     }
+    if let Some(path) = &args.aclfile {
+        config.fix("aclfile", &path_text(path)?);
+    }
     Ok(config)
 }
 
+/// Refuses addresses that other machines reach where everybody may do something without a password.
+fn refuse_open(args: &ServeArgs, config: &Config, plain: bool) -> Outcome<()> {
+    let open = args.bind.iter().find(|address| !address.is_loopback());
+    let acl = Acl::open(config).map_err(|error| explain(&ServeError::Acl(error)))?;
+    let known = !plain && args.tls.knows_clients();
+    match open.filter(|_| acl.is_open() && !known) {
+        None => Ok(()),
+        Some(address) => Err(Failure::refuse(
+            Exit::Usage,
+            format!("{address} can be reached from other machines, and no password is set"),
+            "give --requirepass, or an --aclfile whose user default has a password or is off, or leave --bind \
+             at 127.0.0.1, or let clients show certificates alone: --tls-port with --port 0",
+        )),
+    }
+}
+
 fn paths(directories: &[PathBuf]) -> Outcome<Vec<String>> {
-    let path = |path: &PathBuf| match path.to_str() {
+    directories.iter().map(|path| path_text(path)).collect()
+}
+
+fn path_text(path: &Path) -> Outcome<String> {
+    match path.to_str() {
         Some(text) => Ok(text.to_owned()),
         None => Err(Failure::refuse(
             Exit::Usage,
             format!("{} is not UTF-8", path.display()),
-            "name a directory whose path is",
+            "name one whose path is",
         )),
-    };
-    directories.iter().map(path).collect()
+    }
 }
 
 fn serve(args: &ServeArgs) -> Outcome<()> {
     let tls = args.tls.tls()?;
     let plain = args.port != 0 || tls.is_none();
-    let open = args.bind.iter().find(|address| !address.is_loopback());
-    let known = !plain && args.tls.knows_clients();
-    if let (Some(address), None, false) = (open, &args.requirepass, known) {
-        return Err(Failure::refuse(
-            Exit::Usage,
-            format!("{address} can be reached from other machines, and no password is set"),
-            "give --requirepass, or leave --bind at 127.0.0.1, or let clients show certificates alone:\n\
-             --tls-port with --port 0",
-        ));
-    }
+    let config = config(args)?;
+    refuse_open(args, &config, plain)?;
     for path in &args.directories {
         std::fs::create_dir_all(path).map_err(|error| {
             Failure::refuse(
@@ -220,7 +238,7 @@ fn serve(args: &ServeArgs) -> Outcome<()> {
         unix_socket: args.unixsocket.clone(),
         directories: paths(&args.directories)?,
         policy: args.appendfsync.policy(),
-        config: config(args)?,
+        config,
         log,
     };
     let server = Server::bind(&options).map_err(|error| explain(&error))?;
@@ -339,6 +357,10 @@ fn explain(error: &ServeError) -> Failure {
         (ServeError::Load(LoadError::Lost { .. } | LoadError::Marker { .. }), _) => (
             Exit::KvDamaged,
             "put back a good copy of the directory; the message says what else can be done",
+        ),
+        (ServeError::Acl(_), _) => (
+            Exit::KvRefused,
+            "mend the file, or name another with --aclfile; an empty one leaves the user default alone",
         ),
         (ServeError::Listen { .. }, _) => (
             Exit::KvRefused,

@@ -7,6 +7,8 @@ use crate::session::Session;
 use hashbrown::HashMap;
 use std::sync::OnceLock;
 
+pub(crate) mod about;
+mod acl;
 mod bits;
 mod client;
 mod config;
@@ -21,8 +23,10 @@ mod hyperloglog;
 mod info;
 mod introspect;
 mod keys;
+mod latency;
 mod lists;
 mod pubsub;
+mod replication;
 mod scan;
 mod scripts;
 mod server;
@@ -35,6 +39,7 @@ mod strings;
 mod tracking;
 mod transactions;
 
+pub(crate) use client::describe as describe_client;
 pub(crate) use info::REDIS_VERSION;
 
 /// What a command does; a set of bits.
@@ -70,6 +75,8 @@ impl Flags {
     pub const NO_MULTI: Flags = Flags(1 << 11);
     /// Its keys have to be looked for in the arguments.
     pub const MOVABLE_KEYS: Flags = Flags(1 << 12);
+    /// Its first argument is a subcommand.
+    pub const CONTAINER: Flags = Flags(1 << 13);
 
     /// Both.
     pub const fn and(self, other: Flags) -> Flags {
@@ -88,8 +95,6 @@ pub struct Command {
     pub arity: i32,
     /// What it does.
     pub flags: Flags,
-    /// First key, last key (negative from the end), step; 0 for none.
-    pub keys: (i32, i32, i32),
     /// What it belongs to.
     pub group: &'static str,
     pub(crate) handler: Handler,
@@ -116,22 +121,9 @@ impl Command {
 
     /// Indices of the keys among the arguments of a call.
     pub fn key_indices(&self, arguments: &[&[u8]]) -> Vec<usize> {
-        if let Some(found) = introspect::movable_keys(self.name, arguments) {
-            return found;
-        }
-        let (first, last, step) = self.keys;
-        if first <= 0 || step <= 0 {
-            return Vec::new();
-        }
-        let count = arguments.len() as i64;
-        let last = match last {
-            last if last < 0 => count + i64::from(last),
-            last => i64::from(last).min(count - 1),
-        };
-        (i64::from(first)..=last)
-            .step_by(step as usize)
-            .map(|index| index as usize)
-            .collect()
+        let about = about::look_up(arguments);
+        let keys = about.map(|about| about.keys_of(arguments));
+        keys.iter().flatten().map(|key| key.index).collect()
     }
 }
 
@@ -140,7 +132,6 @@ pub(crate) const fn command(
     name: &'static str,
     arity: i32,
     flags: Flags,
-    keys: (i32, i32, i32),
     group: &'static str,
     handler: Handler,
 ) -> Command {
@@ -148,7 +139,6 @@ pub(crate) const fn command(
         name,
         arity,
         flags,
-        keys,
         group,
         handler,
     }
@@ -177,8 +167,11 @@ static TABLES: &[&[Command]] = &[
     transactions::COMMANDS,
     pubsub::COMMANDS,
     connection::COMMANDS,
+    acl::COMMANDS,
     client::COMMANDS,
     server::COMMANDS,
+    replication::COMMANDS,
+    latency::COMMANDS,
     config::COMMANDS,
     info::COMMANDS,
     introspect::COMMANDS,
@@ -227,6 +220,26 @@ pub(crate) fn unknown(name: &[u8], arguments: &[&[u8]]) -> Fault {
         text.push_str(&format!("'{}' ", shown(argument)));
     }
     Fault::text(text)
+}
+
+/// The arguments of a request without passwords, as they may be shown.
+pub(crate) fn without_secrets<'a>(arguments: &[&'a [u8]]) -> Vec<&'a [u8]> {
+    let is = |at: usize, word: &str| {
+        let argument = arguments.get(at);
+        argument.is_some_and(|argument| argument.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    let is_secret = |at: usize| match () {
+        () if is(0, "AUTH") => at >= 1,
+        () if is(0, "HELLO") => (1..=2).any(|before| at > before && is(at - before, "AUTH")),
+        () if is(0, "ACL") && is(1, "SETUSER") => at >= 2,
+        () if is(0, "CONFIG") && is(1, "SET") => at >= 3 && is(at - 1, "requirepass"),
+        () => false,
+    };
+    let shown = |(at, argument): (usize, &&'a [u8])| match is_secret(at) {
+        true => b"(redacted)".as_slice(),
+        false => *argument,
+    };
+    arguments.iter().enumerate().map(shown).collect()
 }
 
 /// A call of a command.
@@ -297,9 +310,7 @@ impl<'a> Call<'a> {
 
     /// The refusal of a subcommand that is none.
     pub(crate) fn unknown_subcommand(&self) -> Fault {
-        let name = String::from_utf8_lossy(self.arg(0)).to_ascii_uppercase();
-        let sub = String::from_utf8_lossy(self.arg(1)).into_owned();
-        Fault::text(format!("ERR unknown subcommand '{sub}'. Try {name} HELP."))
+        about::unknown_subcommand(self.arguments)
     }
 
     /// Whether the subcommand is a word, with so many arguments: exactly, or at least where negative.

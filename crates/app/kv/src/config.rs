@@ -47,6 +47,8 @@ pub struct Config {
     pub output_bytes_max: usize,
     /// `slowlog-log-slower-than`, in microseconds; `None` for never.
     pub slowlog_us: Option<u64>,
+    /// `latency-monitor-threshold`, in milliseconds; 0 for never.
+    pub(crate) latency_ms: u64,
     /// `slowlog-max-len`.
     pub slowlog_len: usize,
     /// Bytes that an entry written as a whole may take: what a record of the log may have, with room for
@@ -81,6 +83,9 @@ enum Kind {
 
 /// Names, defaults, and kinds.
 static SETTINGS: &[(&str, &str, Kind)] = &[
+    ("acl-pubsub-default", "resetchannels", Kind::Own),
+    ("aclfile", "", Kind::Fixed),
+    ("acllog-max-len", "128", Kind::Number),
     ("activedefrag", "no", Kind::Flag),
     ("active-expire-effort", "1", Kind::Number),
     ("aof-use-rdb-preamble", "yes", Kind::Flag),
@@ -170,6 +175,7 @@ impl Default for Config {
             thresholds: Thresholds::REDIS,
             output_bytes_max: 1 << 30,
             slowlog_us: Some(10_000),
+            latency_ms: 0,
             slowlog_len: 128,
             entry_bytes_max: vlog::RECORD_BYTES_MAX - 48,
             directory: None,
@@ -228,6 +234,16 @@ impl Config {
     /// The password, if one is needed.
     pub fn password(&self) -> Option<&str> {
         Some(self.text("requirepass")).filter(|password| !password.is_empty())
+    }
+
+    /// The file of users, if there is one.
+    pub fn aclfile(&self) -> Option<&str> {
+        Some(self.text("aclfile")).filter(|path| !path.is_empty())
+    }
+
+    /// Whether a new user may use all channels.
+    pub(crate) fn channels_by_default(&self) -> bool {
+        self.text("acl-pubsub-default") == "allchannels"
     }
 
     /// Name of the RDB file that BGSAVE writes.
@@ -291,6 +307,15 @@ impl Config {
                 Ok(number) => number.to_string(),
                 Err(_) => return Err(failed("argument couldn't be parsed into an integer")),
             },
+            Kind::Own if *name == "acl-pubsub-default" => match value.to_ascii_lowercase().as_str()
+            {
+                known @ ("allchannels" | "resetchannels") => known.to_owned(),
+                _ => {
+                    return Err(failed(
+                        "argument(s) must be one of the following: allchannels, resetchannels",
+                    ));
+                }
+            },
             Kind::Own => value.to_owned(),
         };
         self.apply(name, &value)
@@ -328,11 +353,13 @@ impl Config {
                 let is_plain = !value.is_empty() && !value.contains('/') && !value.starts_with('.');
                 Some(()).filter(|()| is_plain && !is_ours)?;
             }
+            "acllog-max-len" => drop(number()?),
             "maxmemory" => self.maxmemory = number()?,
             "maxmemory-samples" => self.maxmemory_samples = number().filter(|n| *n > 0)?,
             "slowlog-log-slower-than" => {
                 self.slowlog_us = u64::try_from(value.parse::<i64>().ok()?).ok();
             }
+            "latency-monitor-threshold" => self.latency_ms = value.parse().ok()?,
             "slowlog-max-len" => self.slowlog_len = number()?,
             "timeout" => self.timeout_s = value.parse().ok()?,
             "tracking-table-max-keys" => self.tracking_keys_max = number()?,

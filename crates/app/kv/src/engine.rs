@@ -1,6 +1,7 @@
 //! The engine: sessions ask, entries change, the log gets records. It has no sockets and no clock, so
 //! that a test can drive it on a simulated disk.
 
+use crate::acl::Acl;
 use crate::blocking::Waiters;
 use crate::changes::Changes;
 use crate::command::{self, Call, Command, Flags as Does};
@@ -8,6 +9,7 @@ use crate::config::Config;
 use crate::fault::{Answer, Fault};
 use crate::journal::Journal;
 use crate::keyspace::Keyspace;
+use crate::latency::Sample;
 use crate::protocol::UNAUTHENTICATED;
 use crate::pubsub::PubSub;
 use crate::script::{Outside, Scripts};
@@ -24,6 +26,8 @@ mod contents;
 mod expiry;
 mod load;
 mod memory;
+mod pause;
+mod permit;
 mod publish;
 mod save;
 mod tracking;
@@ -33,6 +37,7 @@ mod whole;
 
 pub(crate) use load::load_new;
 pub use load::{LOG_NAME, LoadError, Loaded, load};
+pub(crate) use pause::Pause;
 pub use save::Saving;
 pub(crate) use typed::{Changed, Count, Told};
 
@@ -63,6 +68,8 @@ pub struct Engine {
     pub(crate) waiters: Waiters,
     pub(crate) watchers: Watchers,
     pub(crate) pubsub: PubSub,
+    pub(crate) acl: Acl,
+    pub(crate) latency: crate::latency::Latency,
     pub(crate) monitors: usize,
     pub(crate) tracking: Tracking,
     /// Whose command changes keys now.
@@ -91,6 +98,7 @@ pub struct Engine {
     pub(crate) orders: Vec<Order>,
     /// Whether an entry is, or was, so long that more of it may not fit the log.
     pub(crate) has_long: bool,
+    pub(crate) pause: Option<Pause>,
     save: Option<Box<save::Save>>,
     pub(crate) saves: save::Saves,
     /// A planted fault: a save does not keep what commands change.
@@ -106,6 +114,16 @@ pub struct Engine {
     used_at: u64,
 }
 
+/// What becomes of a request that is not refused.
+enum Admitted {
+    /// It runs now.
+    Runs(&'static Command),
+    /// MULTI has it.
+    Queued,
+    /// It waits for the end of a pause.
+    Postponed,
+}
+
 /// What a command asks of who drives the engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Order {
@@ -119,6 +137,7 @@ impl Engine {
     /// An empty one, that loads.
     pub fn new(config: Config, rng: env::Rng) -> Engine {
         Engine {
+            acl: Acl::new(&config),
             keyspace: Keyspace::default(),
             journal: None,
             mode: Mode::Loading,
@@ -131,6 +150,7 @@ impl Engine {
             waiters: Waiters::default(),
             watchers: Watchers::default(),
             pubsub: PubSub::default(),
+            latency: Default::default(),
             monitors: 0,
             tracking: Tracking::default(),
             changing: None,
@@ -147,6 +167,7 @@ impl Engine {
             rng,
             orders: Vec::new(),
             has_long: false,
+            pause: None,
             save: None,
             saves: save::Saves::default(),
             #[cfg(test)]
@@ -158,6 +179,11 @@ impl Engine {
             used_bytes: 0,
             used_at: u64::MAX,
         }
+    }
+
+    /// Has other users: those of a file. To be called before clients come.
+    pub fn set_acl(&mut self, acl: Acl) {
+        self.acl = acl;
     }
 
     /// What it is doing.
@@ -219,8 +245,9 @@ impl Engine {
             self.sessions.len() - 1
         });
         let (id, token) = (ClientId(self.next_client), Token(at));
-        let mut session = Session::new(id, token, address, self.now_ms);
-        session.authenticated = self.config.password().is_none();
+        let user = self.acl.default_user().clone();
+        let mut session = Session::new(id, token, address, self.now_ms, user);
+        session.authenticated = self.acl.is_open();
         if let Some(place) = self.sessions.get_mut(at) {
             *place = Some(Box::new(session));
         }
@@ -234,6 +261,14 @@ impl Engine {
             self.clients = self.clients.saturating_sub(1);
             self.forget(&mut session);
             self.tracking.note_gone(session.id);
+        }
+    }
+
+    /// Ends the connection of a session that does not run a command now.
+    pub(crate) fn kill_session(&mut self, token: Token) {
+        if let Some(session) = self.session_mut(token) {
+            session.kill();
+            self.touch_session(token);
         }
     }
 
@@ -266,7 +301,7 @@ impl Engine {
     /// What a request of this session may have.
     pub fn limits(&self, token: Token) -> crate::protocol::Limits {
         match self.session(token) {
-            Some(session) if session.authenticated => self.config.limits(),
+            Some(session) if !self.needs_auth(session) => self.config.limits(),
             _ => UNAUTHENTICATED,
         }
     }
@@ -321,13 +356,15 @@ impl Engine {
         held.into_iter().for_each(|token| self.touch_session(token));
     }
 
-    /// Runs one request of a session; the reply is in the session.
-    pub fn execute(&mut self, token: Token, arguments: &[&[u8]]) {
+    /// Runs one request of a session; the reply is in the session. Says whether it ran, or was refused: one that
+    /// did not is to be given again when [`Session::is_blocked`] is over.
+    pub fn execute(&mut self, token: Token, arguments: &[&[u8]]) -> bool {
         let place = self.sessions.get_mut(token.0);
         let Some(mut session) = place.and_then(Option::take) else {
-            return;
+            return true;
         };
         self.request(&mut session, arguments);
+        let ran = !session.postponed;
         if let Some(place) = self.sessions.get_mut(token.0) {
             *place = Some(session);
         }
@@ -335,6 +372,7 @@ impl Engine {
         if self.tracking.has_pending() {
             self.tell_pending();
         }
+        ran
     }
 
     /// Runs one request, from looking it up to the commit.
@@ -347,13 +385,29 @@ impl Engine {
         self.due = 0;
         let changes = self.stats.changes;
         match self.admit(session, name, arguments) {
-            Ok(Some(command)) => {
-                session.last_command = command.name;
+            Ok(Admitted::Runs(command)) => {
+                session.last_command = match command.does(Does::CONTAINER) {
+                    true => {
+                        command::about::look_up(arguments).map_or(command.name, |about| about.name)
+                    }
+                    false => command.name,
+                };
                 self.run(session, command, arguments);
                 self.finish(session, before, changes);
             }
-            // It was queued.
-            Ok(None) => session.reply.simple("QUEUED"),
+            Ok(Admitted::Queued) => session.reply.simple("QUEUED"),
+            Ok(Admitted::Postponed) => {
+                session.postponed = true;
+                return;
+            }
+            Err(fault) if name.eq_ignore_ascii_case(b"exec") => {
+                session.queue = None;
+                self.unwatch(session);
+                self.stats.count_error(&fault);
+                session.reply.error(&format!(
+                    "EXECABORT Transaction discarded because of: {fault}"
+                ));
+            }
             Err(fault) => {
                 if let Some(queue) = &mut session.queue {
                     queue.refused = true;
@@ -380,13 +434,19 @@ impl Engine {
         session: &mut Session,
         name: &[u8],
         arguments: &[&[u8]],
-    ) -> Result<Option<&'static Command>, Fault> {
+    ) -> Result<Admitted, Fault> {
         let Some(command) = command::find(name) else {
             return Err(command::unknown(name, arguments));
         };
         command.check_arity(arguments)?;
-        if !session.authenticated && !command.does(Does::NO_AUTH) {
+        if command.does(Does::CONTAINER) {
+            command::about::check_subcommand(arguments)?;
+        }
+        if !session.authenticated && !command.does(Does::NO_AUTH) && self.needs_auth(session) {
             return Err(Fault::of("NOAUTH Authentication required."));
+        }
+        if !session.user.is_unrestricted() {
+            self.permit_request(session, arguments)?;
         }
         if self.mode == Mode::Loading && !command.does(Does::LOADING) {
             return Err(Fault::of("LOADING Redis is loading the dataset in memory"));
@@ -409,6 +469,9 @@ impl Engine {
             self.may_grow()?;
             self.may_be_longer(session.database, command, arguments)?;
         }
+        if self.pause.is_some() && self.postpones(session, command, arguments) {
+            return Ok(Admitted::Postponed);
+        }
         if session.queue.is_some() && !command.does(Does::NO_QUEUE) {
             if command.does(Does::NO_MULTI) {
                 return Err(Fault::text(format!(
@@ -420,9 +483,9 @@ impl Engine {
                 let owned = arguments.iter().map(|argument| argument.to_vec());
                 queue.commands.push(owned.collect());
             }
-            return Ok(None);
+            return Ok(Admitted::Queued);
         }
-        Ok(Some(command))
+        Ok(Admitted::Runs(command))
     }
 
     /// Whether the log takes changes.
@@ -541,6 +604,16 @@ impl Engine {
 
     /// The last request of a session took so long.
     pub fn took(&mut self, token: Token, arguments: &[&[u8]], micros: u64) {
+        let least_ms = self.config.latency_ms;
+        if least_ms > 0 && micros / 1000 >= least_ms {
+            let command = arguments.first().and_then(|name| command::find(name));
+            let event = match command.is_some_and(|command| command.does(Does::FAST)) {
+                true => "fast-command",
+                false => "command",
+            };
+            let (at_s, ms) = (self.now_ms / 1000, micros / 1000);
+            self.latency.note(event, Sample { at_s, ms });
+        }
         let least = self.config.slowlog_us;
         if least.is_none_or(|least| micros < least) {
             return;
@@ -553,7 +626,11 @@ impl Engine {
             id: self.stats.next_slow,
             at_s: self.now_ms / 1000,
             micros,
-            arguments: arguments.iter().take(32).map(cut).collect(),
+            arguments: command::without_secrets(arguments)
+                .iter()
+                .take(32)
+                .map(cut)
+                .collect(),
             address: session.address[0].clone(),
             name: session.name.clone(),
         };

@@ -16,6 +16,7 @@
 //! - bytes of a request <= [`protocol::Limits`], of replies that wait for a client <=
 //!   [`Config::output_bytes_max`]
 //! - entries whose stream is not their shard = 0
+//! - requests that run though the rules of their user do not allow them = 0
 //!
 //! # On disk
 //! `docs/formats/kv.md` says what is in the records, `docs/formats/vlog.md` where they are; why it is
@@ -24,7 +25,8 @@
 //! # How it is tested
 //! The engine has no sockets: it runs on a simulated disk that is cut at every point, with the planted
 //! fault that replies do not wait, which has to be found. A real server is killed under load. The
-//! parser and the records have properties and fuzz targets; replies are compared with those of Redis.
+//! parser, the records and the rules of users have properties and fuzz targets; replies, and what is said of
+//! each command, are compared with those of Redis.
 //!
 //! ```
 //! # use holdfast_kv as kv;
@@ -45,6 +47,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod acl;
 mod blocking;
 mod changes;
 pub mod command;
@@ -55,6 +58,7 @@ mod eviction;
 mod fault;
 mod journal;
 mod keyspace;
+mod latency;
 pub mod marker;
 pub mod protocol;
 mod pubsub;

@@ -1,5 +1,6 @@
 //! Scripts: what is known of them, and how one runs. All that a script changes is one group of the log.
 
+use crate::acl::{Context, Denied};
 use crate::command::{self, Flags as Does};
 use crate::engine::Engine;
 use crate::fault::{Answer, Fault};
@@ -23,6 +24,7 @@ mod structs;
 
 use libraries::Libraries;
 pub(crate) use libraries::Restoring;
+pub(crate) use number::format_general;
 use shebang::Traits;
 
 /// A script that is known.
@@ -69,6 +71,8 @@ pub(crate) struct Running {
     pub(crate) killed: bool,
     /// Whether what it changed is to be forgotten: the process ends.
     pub(crate) abandoned: bool,
+    /// The caller, as CLIENT INFO shows it, where something may be refused.
+    pub(crate) client: String,
 }
 
 /// What drives the engine, as a script that takes long needs it: time, and other clients.
@@ -132,6 +136,20 @@ impl Scripts {
             true => Ok(()),
             false => Err(busy(running.evaluates)),
         }
+    }
+
+    /// Whether a script or a function says that it changes nothing. `body` is what EVAL, EVALSHA or FCALL name it by.
+    pub(crate) fn only_reads(&self, command: &str, body: &[u8]) -> bool {
+        let name = String::from_utf8_lossy(body);
+        let traits = match command {
+            "eval" => shebang::parse(body).ok().map(|(traits, _)| traits),
+            "evalsha" => {
+                let script = self.known.get(&name.to_ascii_lowercase());
+                script.map(|script| script.traits)
+            }
+            _ => self.libraries.find(&name).map(|declared| declared.traits),
+        };
+        traits.is_some_and(|traits| !traits.undeclared && traits.no_writes)
     }
 
     /// Whether a library has a function.
@@ -314,6 +332,7 @@ impl Engine {
             session.token,
             ["lua".to_owned(), String::new()],
             self.now_ms,
+            session.user.clone(),
         ));
         inner.database = session.database;
         inner.authenticated = true;
@@ -330,6 +349,10 @@ impl Engine {
             busy: false,
             killed: false,
             abandoned: false,
+            client: match session.user.is_unrestricted() {
+                true => String::new(),
+                false => command::describe_client(self, session),
+            },
         });
         let in_transaction = std::mem::replace(&mut self.in_transaction, true);
         let lent = RefCell::new(Lent {
@@ -404,7 +427,11 @@ impl Engine {
     }
 
     /// Whether a command of a script may run; it is looked up.
-    fn may_call(&mut self, arguments: &[&[u8]]) -> Result<&'static command::Command, Fault> {
+    fn may_call(
+        &mut self,
+        session: &Session,
+        arguments: &[&[u8]],
+    ) -> Result<&'static command::Command, Fault> {
         let name = arguments.first().copied().unwrap_or_default();
         let command =
             command::find(name).ok_or(Fault::of("ERR Unknown Redis command called from script"))?;
@@ -415,6 +442,21 @@ impl Engine {
             return Err(Fault::of(
                 "ERR This Redis command is not allowed from script",
             ));
+        }
+        if !session.user.is_unrestricted() {
+            let permitted = self.permit(session, Context::Lua, arguments);
+            permitted.map_err(|denied| match denied {
+                Denied::Command => {
+                    Fault::of("ERR The user executing the script can't run this command or subcommand")
+                }
+                Denied::Key(_) => Fault::of(
+                    "ERR The user executing the script can't access at least one of the keys mentioned in the \
+                     command arguments",
+                ),
+                Denied::Channel(_) => Fault::of(
+                    "ERR The user executing the script can't publish to the channel mentioned in the command",
+                ),
+            })?;
         }
         let Some(running) = self.scripts.running.clone() else {
             return Err(Fault::of("ERR no script runs"));
@@ -569,8 +611,10 @@ impl Lent<'_> {
         };
         let arguments: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         if ask == Ask::CheckCommand as i64 {
-            return match command::find(arguments[0]) {
-                Some(_) => Ok(Value::Boolean(true)),
+            return match command::about::look_up(&arguments) {
+                Some(about) => Ok(Value::Boolean(
+                    self.session.user.check(about, &arguments).is_ok(),
+                )),
                 None => error(
                     lua,
                     "ERR Invalid command passed to redis.acl_check_cmd()",
@@ -578,7 +622,7 @@ impl Lent<'_> {
                 ),
             };
         }
-        let command = match self.engine.may_call(&arguments) {
+        let command = match self.engine.may_call(&self.session, &arguments) {
             Ok(command) => command,
             Err(fault) => return error(lua, &fault.0, true),
         };

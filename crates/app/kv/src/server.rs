@@ -1,5 +1,6 @@
 //! The server: sockets around an engine, on one thread.
 
+use crate::acl::{Acl, AclFileError};
 use crate::config::Config;
 use crate::engine::{Engine, LoadError, Loaded, Order, Saving, load};
 use crate::journal::Policy;
@@ -55,6 +56,9 @@ pub enum ServeError {
     /// What is on disk cannot be served.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// The file of users cannot be used.
+    #[error(transparent)]
+    Acl(#[from] AclFileError),
     /// The log ended with an error.
     #[error(transparent)]
     Log(#[from] vlog::VlogError),
@@ -168,6 +172,7 @@ impl Server {
             saving: Saving::No,
             next_tick: Instant::now(),
         };
+        server.engine.set_acl(Acl::open(&options.config)?);
         server.engine.config.fix_policy(options.policy);
         for (name, addresses) in [
             ("port", server.addresses()),

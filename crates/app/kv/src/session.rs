@@ -1,9 +1,11 @@
 //! A client, as the engine sees it: no socket.
 
+use crate::acl::User;
 use crate::blocking::Blocked;
 use crate::protocol::{Reply, Version};
 use crate::transaction::Queue;
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 /// A client's number, as CLIENT ID answers it; never used again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -45,7 +47,9 @@ pub struct Session {
     pub token: Token,
     /// What SELECT chose.
     pub database: u8,
-    /// Whether it may do anything.
+    /// Who it is.
+    pub(crate) user: Arc<User>,
+    /// Whether it has said who it is, or need not.
     pub authenticated: bool,
     /// What CLIENT SETNAME said.
     pub name: Vec<u8>,
@@ -74,6 +78,10 @@ pub struct Session {
     pub(crate) watch_broken: bool,
     /// A command that waits.
     pub(crate) blocked: Option<Blocked>,
+    /// Whether its next request waits for the end of a pause.
+    pub(crate) postponed: bool,
+    /// Whether it was ended by another client, with all that waits to be sent.
+    pub(crate) killed: bool,
     /// Channels, patterns, and shard channels.
     pub(crate) subscriptions: [BTreeSet<Box<[u8]>>; 3],
     /// Whether MONITOR was asked for.
@@ -84,11 +92,18 @@ pub struct Session {
 
 impl Session {
     /// A client that just came.
-    pub fn new(id: ClientId, token: Token, address: [String; 2], now_ms: u64) -> Session {
+    pub fn new(
+        id: ClientId,
+        token: Token,
+        address: [String; 2],
+        now_ms: u64,
+        user: Arc<User>,
+    ) -> Session {
         Session {
             id,
             token,
             database: 0,
+            user,
             authenticated: false,
             name: Vec::new(),
             address,
@@ -104,6 +119,8 @@ impl Session {
             watched: Vec::new(),
             watch_broken: false,
             blocked: None,
+            postponed: false,
+            killed: false,
             subscriptions: Default::default(),
             monitor: false,
             no_evict: false,
@@ -120,9 +137,20 @@ impl Session {
         self.subscriptions.iter().any(|set| !set.is_empty())
     }
 
-    /// Whether a command of it waits.
+    /// Whether a command of it waits for a key, or a request for the end of a pause.
     pub fn is_blocked(&self) -> bool {
-        self.blocked.is_some()
+        self.blocked.is_some() || self.postponed
+    }
+
+    /// Whether the connection is to be ended at once.
+    pub fn is_killed(&self) -> bool {
+        self.killed
+    }
+
+    /// Ends the connection at once.
+    pub(crate) fn kill(&mut self) {
+        self.killed = true;
+        self.closing = true;
     }
 
     /// Holds what comes behind `length` bytes of the reply back until `chunk` is durable.

@@ -1,5 +1,7 @@
 //! Tests of the engine as a whole.
 
+mod acl;
+mod clients;
 mod commands;
 mod crash;
 mod long;

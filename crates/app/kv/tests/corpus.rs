@@ -6,6 +6,6 @@ mod corpus;
 mod requests;
 
 #[test]
-fn requests_and_records() {
+fn requests_records_and_users() {
     corpus::replay("kv", requests::check);
 }

@@ -9,6 +9,8 @@ mod served;
 use client::Client;
 use served::Served;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 const ROUNDS: u64 = 6;
 const CLIENTS: u64 = 6;
@@ -23,8 +25,8 @@ fn child() {
 /// What a client knows of its keys: the last value that was sent, and the last that was acknowledged.
 type Known = BTreeMap<String, (u64, u64)>;
 
-/// Writes rising numbers until the server is gone.
-fn load(port: u16, client: u64, known: &mut Known, seed: u64) {
+/// Writes rising numbers until the server is gone, and counts those that were acknowledged.
+fn load(port: u16, client: u64, known: &mut Known, seed: u64, count: &AtomicU64) {
     let Ok(mut connection) = Client::connect(port) else {
         return;
     };
@@ -65,6 +67,7 @@ fn load(port: u16, client: u64, known: &mut Known, seed: u64) {
             }
         }
         known.entry(name).or_default().1 = number;
+        count.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -76,22 +79,21 @@ fn a_killed_server_has_all_that_it_acknowledged() {
     for round in 0..ROUNDS {
         let mut served = Served::start(home.path());
         let port = served.port;
-        let wanted = 600 + rng.below(2400);
+        let wanted = 400 * CLIENTS + rng.below(2400);
+        let count = AtomicU64::new(0);
         std::thread::scope(|scope| {
-            for (client, known) in (0..).zip(&mut known) {
-                scope.spawn(move || load(port, client, known, round * 100 + client));
-            }
-            // As many commands as it takes, and not as much time.
-            let mut watch = Client::connect(port).unwrap();
-            loop {
-                let info = watch.ask(&["INFO", "stats"]).unwrap();
-                let count = info
-                    .lines()
-                    .find_map(|line| line.strip_prefix("total_commands_processed:"))
-                    .and_then(|count| count.trim().parse::<u64>().ok());
-                if count.unwrap() > wanted * CLIENTS {
-                    break;
-                }
+            let writers: Vec<_> = (0..)
+                .zip(&mut known)
+                .map(|(client, known)| {
+                    let (seed, count) = (round * 100 + client, &count);
+                    scope.spawn(move || load(port, client, known, seed, count))
+                })
+                .collect();
+            // As many writes as it takes, and not as much time.
+            while count.load(Ordering::Relaxed) < wanted {
+                let ended = writers.iter().any(|writer| writer.is_finished());
+                assert!(!ended, "round {round}: a client was let go");
+                std::thread::sleep(Duration::from_millis(1));
             }
             served.kill();
         });

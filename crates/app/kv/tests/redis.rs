@@ -8,7 +8,15 @@ use holdfast_kv::{Config, Engine, Policy, Token, load};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A process that begins has the locks of this one for a moment, so none begins while a log is opened.
+static BEGINS: Mutex<()> = Mutex::new(());
+
+fn begins() -> MutexGuard<'static, ()> {
+    BEGINS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// redis-server, and a connection to it.
 struct Redis {
@@ -19,7 +27,9 @@ struct Redis {
 
 impl Redis {
     fn start(home: &Path) -> Redis {
+        let alone = begins();
         let server = redis::Redis::start(home);
+        drop(alone);
         let stream = server.connect();
         let reader = BufReader::new(stream.try_clone().unwrap());
         Redis {
@@ -138,11 +148,13 @@ fn a_file_of_redis_is_imported_and_redis_loads_what_is_exported() {
     let quiet = &mut |_| {};
     let seen = holdfast_kv::rdb::verify(file(), &config, now_ms, quiet).unwrap();
     let log = vlog::Options::default;
+    let alone = begins();
     let imported =
         holdfast_kv::rdb::import(file(), directories, log(), &config, now_ms, quiet).unwrap();
     assert_eq!((&imported, imported.keys), (&seen, 24));
 
     let loaded = load(directories, log(), Policy::No, &config, &Default::default());
+    drop(alone);
     let dump = two.path().join("dump.rdb");
     let target = holdfast_kv::rdb::Target::create(&dump).unwrap();
     let (keys, target) = holdfast_kv::rdb::export(&loaded.unwrap(), target, now_ms).unwrap();
@@ -163,26 +175,41 @@ fn a_file_of_redis_is_imported_and_redis_loads_what_is_exported() {
     assert_ne!(say(&mut other, "DEBUG DIGEST"), digest);
 }
 
-/// Lines of a reply in an order that the elements alone decide.
+/// Lines and words of a reply in an order that they alone decide.
 fn sorted(reply: &[u8]) -> Vec<Vec<u8>> {
     let mut lines: Vec<Vec<u8>> = reply
-        .split(|byte| *byte == b'\n')
+        .split(|byte| matches!(byte, b'\n' | b' ' | b'\r'))
         .map(<[u8]>::to_vec)
         .collect();
     lines.sort();
     lines
 }
 
-fn differences(version: &str, config: Config) -> Vec<String> {
-    let home = tempfile::tempdir().unwrap();
-    let mut redis = Redis::start(home.path());
-    let path = home.path().to_str().unwrap().to_owned();
-    let directories = || Ok(vec![vlog::Directory::open(&path)?]);
+/// Ours with an empty database, and its client.
+fn serve(home: &Path, config: Config) -> (Engine, Token) {
+    let path = home.to_str().unwrap();
+    let directories = || Ok(vec![vlog::Directory::open(path)?]);
+    let alone = begins();
     let log = vlog::Options::default();
     let loaded = load(directories, log, Policy::No, &config, &Default::default()).unwrap();
+    drop(alone);
     let mut engine = Engine::new(config, env::Rng::new(1));
     engine.serve(loaded);
     let client = engine.connect(Default::default()).unwrap();
+    (engine, client)
+}
+
+/// As [`serve`], in version 3 of the protocol.
+fn serve_three(home: &Path) -> (Engine, Token) {
+    let (mut engine, client) = serve(home, Config::default());
+    ask(&mut engine, client, &[b"HELLO".to_vec(), b"3".to_vec()]);
+    (engine, client)
+}
+
+fn differences(version: &str, config: Config) -> Vec<String> {
+    let home = tempfile::tempdir().unwrap();
+    let mut redis = Redis::start(home.path());
+    let (mut engine, client) = serve(home.path(), config);
     let hello = vec![b"HELLO".to_vec(), version.as_bytes().to_vec()];
     redis.ask(&hello);
     ask(&mut engine, client, &hello);
@@ -214,6 +241,96 @@ fn differences(version: &str, config: Config) -> Vec<String> {
     }
     engine.close().unwrap();
     differences
+}
+
+#[test]
+fn commands_are_described_as_redis_describes_them() {
+    let home = tempfile::tempdir().unwrap();
+    let mut redis = Redis::start(home.path());
+    say(&mut redis, "HELLO 3");
+    let (mut engine, client) = serve_three(home.path());
+    let names = ask(
+        &mut engine,
+        client,
+        &[b"COMMAND".to_vec(), b"LIST".to_vec()],
+    );
+    let names = String::from_utf8(names).unwrap();
+    let names = names.lines().filter(|line| !line.starts_with(['*', '$']));
+    let mut count = 0;
+    for name in names {
+        let line = format!("COMMAND INFO {name}");
+        let words = split_words(line.as_bytes()).unwrap();
+        let (theirs, ours) = (redis.ask(&words), ask(&mut engine, client, &words));
+        assert_eq!(
+            sorted(&ours),
+            sorted(&theirs),
+            "{name}\n{}\n{}",
+            ours.escape_ascii(),
+            theirs.escape_ascii()
+        );
+        count += 1;
+    }
+    assert!(count > 200, "{count}");
+}
+
+/// ACL LOG without ages, and of what clients are only the user.
+fn refusals(reply: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(reply).into_owned();
+    let mut lines = text.split("\r\n");
+    let mut kept = Vec::new();
+    while let Some(line) = lines.next() {
+        kept.push(line.to_owned());
+        if line == "age-seconds" {
+            assert!(lines.next().is_some_and(|age| age.starts_with(',')));
+        } else if line == "client-info" {
+            let info = lines.nth(1).unwrap_or_default();
+            let user = info.split(' ').filter(|word| word.starts_with("user="));
+            kept.extend(user.map(str::to_owned));
+        }
+    }
+    kept
+}
+
+#[test]
+fn refusals_are_logged_as_redis_logs_them() {
+    let home = tempfile::tempdir().unwrap();
+    let mut redis = Redis::start(home.path());
+    say(&mut redis, "HELLO 3");
+    let (mut engine, client) = serve_three(home.path());
+    let lines = [
+        "ACL SETUSER u on >pw +@all -flushall -debug ~a* &c*",
+        "AUTH u wrong",
+        "auth nobody wrong",
+        "HELLO 3 AUTH u wrong",
+        "AUTH u pw",
+        "GET b",
+        "GET b",
+        "MGET a b c",
+        "SPUBLISH d x",
+        "PSUBSCRIBE c1 c*",
+        "DEBUG SLEEP 0",
+        "FLUSHALL",
+        "MULTI",
+        "SET b 1",
+        "FLUSHALL",
+        "DISCARD",
+        "EVAL \"return redis.pcall('get','b')\" 0",
+        "EVAL \"return redis.pcall('flushall')\" 0",
+        "EVAL \"return 1\" 1 b",
+        "SORT a STORE b",
+    ];
+    for line in lines {
+        let words = split_words(line.as_bytes()).unwrap();
+        redis.ask(&words);
+        ask(&mut engine, client, &words);
+    }
+    let words = split_words(b"ACL LOG 100").unwrap();
+    let theirs = refusals(&redis.ask(&words));
+    assert_eq!(refusals(&ask(&mut engine, client, &words)), theirs);
+    assert!(
+        theirs.iter().filter(|line| *line == "reason").count() >= 12,
+        "{theirs:?}"
+    );
 }
 
 #[test]

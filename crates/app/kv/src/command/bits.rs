@@ -14,29 +14,15 @@ const READ: Flags = Flags::READONLY;
 const GROW: Flags = Flags::WRITE.and(Flags::DENY_OOM);
 
 pub(super) static COMMANDS: &[Command] = &[
-    command("setbit", 4, GROW, (1, 1, 1), "bitmap", setbit),
-    command(
-        "getbit",
-        3,
-        READ.and(Flags::FAST),
-        (1, 1, 1),
-        "bitmap",
-        getbit,
-    ),
-    command("bitcount", -2, READ, (1, 1, 1), "bitmap", bitcount),
-    command("bitpos", -3, READ, (1, 1, 1), "bitmap", bitpos),
-    command("bitop", -4, GROW, (2, -1, 1), "bitmap", bitop),
-    command("bitfield", -2, GROW, (1, 1, 1), "bitmap", |call| {
-        bitfield(call, false)
+    command("setbit", 4, GROW, "bitmap", setbit),
+    command("getbit", 3, READ.and(Flags::FAST), "bitmap", getbit),
+    command("bitcount", -2, READ, "bitmap", bitcount),
+    command("bitpos", -3, READ, "bitmap", bitpos),
+    command("bitop", -4, GROW, "bitmap", bitop),
+    command("bitfield", -2, GROW, "bitmap", |call| bitfield(call, false)),
+    command("bitfield_ro", -2, READ.and(Flags::FAST), "bitmap", |call| {
+        bitfield(call, true)
     }),
-    command(
-        "bitfield_ro",
-        -2,
-        READ.and(Flags::FAST),
-        (1, 1, 1),
-        "bitmap",
-        |call| bitfield(call, true),
-    ),
 ];
 
 fn offset(text: &[u8]) -> Result<u64, Fault> {

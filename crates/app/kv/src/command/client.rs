@@ -1,16 +1,15 @@
 //! CLIENT.
 
 use super::{Call, Command, Flags, command, tracking};
+use crate::engine::{Engine, Pause};
 use crate::fault::{Answer, Fault, SYNTAX};
 use crate::protocol::Version;
 use crate::session::{ClientId, Replies, Session, Token};
-use crate::tracking::Tracker;
 
 pub(super) static COMMANDS: &[Command] = &[command(
     "client",
     -2,
-    Flags::LOADING.and(Flags::NO_SCRIPT),
-    (0, 0, 0),
+    Flags::LOADING.and(Flags::NO_SCRIPT).and(Flags::CONTAINER),
     "connection",
     client,
 )];
@@ -26,23 +25,26 @@ pub(super) fn set_name(call: &mut Call<'_>, name: &[u8]) -> Answer {
     Ok(())
 }
 
-fn describe(session: &Session, tracker: Option<&Tracker>, now_ms: u64) -> String {
-    let mut flags = String::from(match session {
-        session if session.monitor => "O",
-        session if session.is_blocked() => "b",
-        session if session.queue.is_some() => "x",
-        session if session.is_subscribed() => "P",
-        session if session.no_evict => "e",
-        _ => "",
-    });
-    if let Some(tracker) = tracker {
-        flags.push('t');
-        flags.extend(tracker.broken.then_some('R'));
-        flags.extend(tracker.prefixes.is_some().then_some('B'));
-    }
-    if flags.is_empty() {
-        flags.push('N');
-    }
+/// A client, as CLIENT LIST shows it.
+pub(crate) fn describe(engine: &Engine, session: &Session) -> String {
+    let (tracker, now_ms) = (engine.tracking.of(session.id), engine.now_ms);
+    let flags: String = [
+        (session.monitor, 'O'),
+        (session.is_subscribed(), 'P'),
+        (session.queue.is_some(), 'x'),
+        (session.is_blocked(), 'b'),
+        (tracker.is_some(), 't'),
+        (tracker.is_some_and(|tracker| tracker.broken), 'R'),
+        (tracker.is_some_and(|t| t.prefixes.is_some()), 'B'),
+        (session.watch_broken, 'd'),
+        (session.closing, 'c'),
+        (session.address[0].starts_with('/'), 'U'),
+        (session.no_evict, 'e'),
+    ]
+    .iter()
+    .filter_map(|(has, letter)| has.then_some(*letter))
+    .collect();
+    let flags = if flags.is_empty() { "N" } else { &flags };
     let redirection = tracking::redirection(tracker);
     let queued = session
         .queue
@@ -56,7 +58,7 @@ fn describe(session: &Session, tracker: Option<&Tracker>, now_ms: u64) -> String
     format!(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} \
          ssub={} multi={queued} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 \
-         omem={} tot-mem=0 events=r cmd={} user=default redir={redirection} resp={version}",
+         omem={} tot-mem=0 events=r cmd={} user={} redir={redirection} resp={version}",
         session.id.0,
         session.address[0],
         session.address[1],
@@ -70,11 +72,11 @@ fn describe(session: &Session, tracker: Option<&Tracker>, now_ms: u64) -> String
         session.subscriptions[2].len(),
         session.reply.len(),
         session.last_command,
+        String::from_utf8_lossy(session.user.name()),
     )
 }
 
 fn client(call: &mut Call<'_>) -> Answer {
-    let now_ms = call.engine.now_ms;
     if call.sub("ID", 2)? {
         let id = call.session.id.0;
         return call.answer(id as i64);
@@ -89,11 +91,7 @@ fn client(call: &mut Call<'_>) -> Answer {
         return call.ok();
     }
     if call.sub("INFO", 2)? {
-        let line = describe(
-            call.session,
-            call.engine.tracking.of(call.session.id),
-            now_ms,
-        ) + "\n";
+        let line = describe(call.engine, call.session) + "\n";
         call.reply().verbatim(&line);
         return Ok(());
     }
@@ -125,8 +123,15 @@ fn client(call: &mut Call<'_>) -> Answer {
     if call.sub("TRACKINGINFO", 2)? {
         return tracking::tracking_info(call);
     }
-    if call.sub("PAUSE", -3)? || call.sub("UNPAUSE", 2)? {
+    if call.sub("PAUSE", -3)? {
         return pause(call);
+    }
+    if call.sub("UNPAUSE", 2)? {
+        call.engine.unpause();
+        return call.ok();
+    }
+    if call.sub("HELP", 2)? {
+        return super::introspect::help(call, HELP);
     }
     Err(call.unknown_subcommand())
 }
@@ -139,12 +144,41 @@ fn on_off(word: &[u8]) -> Result<bool, Fault> {
     }
 }
 
+/// Kinds of clients, as CLIENT LIST and CLIENT KILL name them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Normal,
+    Subscriber,
+    /// Of replication, which there is none of.
+    Replication,
+}
+
+impl Kind {
+    fn parse(name: &[u8]) -> Result<Kind, Fault> {
+        match name.to_ascii_lowercase().as_slice() {
+            b"normal" => Ok(Kind::Normal),
+            b"pubsub" => Ok(Kind::Subscriber),
+            b"master" | b"replica" | b"slave" => Ok(Kind::Replication),
+            _ => Err(Fault::text(format!(
+                "ERR Unknown client type '{}'",
+                String::from_utf8_lossy(name)
+            ))),
+        }
+    }
+
+    fn of(session: &Session) -> Kind {
+        match session.is_subscribed() {
+            true => Kind::Subscriber,
+            false => Kind::Normal,
+        }
+    }
+}
+
 fn list(call: &mut Call<'_>) -> Answer {
-    let now_ms = call.engine.now_ms;
-    let (mut wanted_type, mut ids) = (None, None);
+    let (mut kind, mut ids) = (None, None);
     match call.len() {
         2 => {}
-        4 if call.is(2, "TYPE") => wanted_type = Some(call.arg(3).to_ascii_lowercase()),
+        4 if call.is(2, "TYPE") => kind = Some(Kind::parse(call.arg(3))?),
         _ if call.is(2, "ID") && call.len() > 3 => {
             let mut all = Vec::new();
             for at in 3..call.len() {
@@ -157,42 +191,17 @@ fn list(call: &mut Call<'_>) -> Answer {
         }
         _ => return Err(SYNTAX),
     }
-    let of_type = |session: &Session| match wanted_type.as_deref() {
-        None => true,
-        Some(b"normal") => !session.is_subscribed(),
-        Some(b"pubsub") => session.is_subscribed(),
-        _ => false,
-    };
-    if let Some(name) = &wanted_type
-        && !matches!(
-            name.as_slice(),
-            b"normal" | b"pubsub" | b"master" | b"replica" | b"slave"
-        )
-    {
-        return Err(Fault::text(format!(
-            "ERR Unknown client type '{}'",
-            String::from_utf8_lossy(name)
-        )));
-    }
-    let own = &*call.session;
-    let others = call
-        .engine
-        .sessions
-        .iter()
-        .flatten()
-        .map(|session| &**session);
+    let others = call.engine.sessions.iter().flatten();
     let mut all: Vec<&Session> = others
-        .chain([own])
-        .filter(|session| of_type(session))
+        .map(|session| &**session)
+        .chain([&*call.session])
+        .filter(|session| kind.is_none_or(|kind| kind == Kind::of(session)))
+        .filter(|session| ids.as_ref().is_none_or(|ids| ids.contains(&session.id.0)))
         .collect();
-    all.retain(|session| ids.as_ref().is_none_or(|ids| ids.contains(&session.id.0)));
     all.sort_by_key(|session| session.id);
     let text: String = all
         .iter()
-        .map(|session| {
-            let tracker = call.engine.tracking.of(session.id);
-            describe(session, tracker, now_ms) + "\n"
-        })
+        .map(|session| describe(call.engine, session) + "\n")
         .collect();
     call.reply().verbatim(&text);
     Ok(())
@@ -212,29 +221,48 @@ fn replies(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn kill(call: &mut Call<'_>) -> Answer {
-    let old_form = call.len() == 3;
-    let (mut id, mut address, mut local, mut skip_own) = (None, None, None, true);
-    if old_form {
-        address = Some(call.arg(2));
-        skip_own = false;
-    } else {
-        let mut at = 2;
-        while at < call.len() {
+/// Which clients CLIENT KILL ends.
+#[derive(Default)]
+struct Filter<'a> {
+    id: Option<ClientId>,
+    kind: Option<Kind>,
+    address: Option<&'a [u8]>,
+    local: Option<&'a [u8]>,
+    user: Option<&'a [u8]>,
+    spares_own: bool,
+}
+
+impl<'a> Filter<'a> {
+    fn parse(call: &Call<'a>) -> Result<Filter<'a>, Fault> {
+        let mut filter = Filter {
+            spares_own: call.len() > 3,
+            ..Filter::default()
+        };
+        if call.len() == 3 {
+            filter.address = Some(call.arg(2));
+            return Ok(filter);
+        }
+        for at in (2..call.len()).step_by(2) {
             if at + 1 >= call.len() {
                 return Err(SYNTAX);
             }
+            let value = call.arg(at + 1);
             match call.arg(at).to_ascii_uppercase().as_slice() {
                 b"ID" => {
                     let number = call.integer(at + 1).ok().filter(|id| *id > 0);
                     let wrong = Fault::of("ERR client-id should be greater than 0");
-                    id = Some(ClientId(number.ok_or(wrong)? as u64));
+                    filter.id = Some(ClientId(number.ok_or(wrong)? as u64));
                 }
-                b"ADDR" => address = Some(call.arg(at + 1)),
-                b"LADDR" => local = Some(call.arg(at + 1)),
-                b"TYPE" | b"USER" => {}
+                b"TYPE" => filter.kind = Some(Kind::parse(value)?),
+                b"ADDR" => filter.address = Some(value),
+                b"LADDR" => filter.local = Some(value),
+                b"USER" if call.engine.acl.user(value).is_some() => filter.user = Some(value),
+                b"USER" => {
+                    let name = String::from_utf8_lossy(value);
+                    return Err(Fault::text(format!("ERR No such user '{name}'")));
+                }
                 b"SKIPME" => {
-                    skip_own = match call.arg(at + 1).to_ascii_lowercase().as_slice() {
+                    filter.spares_own = match value.to_ascii_lowercase().as_slice() {
                         b"yes" => true,
                         b"no" => false,
                         _ => return Err(SYNTAX),
@@ -242,34 +270,42 @@ fn kill(call: &mut Call<'_>) -> Answer {
                 }
                 _ => return Err(SYNTAX),
             }
-            at += 2;
         }
+        Ok(filter)
     }
-    let matches = |session: &Session| {
-        id.is_none_or(|id| session.id == id)
-            && address.is_none_or(|address| session.address[0].as_bytes() == address)
-            && local.is_none_or(|local| session.address[1].as_bytes() == local)
-    };
+
+    fn takes(&self, session: &Session) -> bool {
+        let is_at = |wanted: Option<&[u8]>, address: &String| {
+            wanted.is_none_or(|wanted| wanted == address.as_bytes())
+        };
+        self.id.is_none_or(|id| session.id == id)
+            && self.kind.is_none_or(|kind| kind == Kind::of(session))
+            && is_at(self.address, &session.address[0])
+            && is_at(self.local, &session.address[1])
+            && self.user.is_none_or(|name| session.user.name() == name)
+    }
+}
+
+fn kill(call: &mut Call<'_>) -> Answer {
+    let filter = Filter::parse(call)?;
     let others = call.engine.sessions.iter().flatten();
     let found: Vec<Token> = others
-        .filter(|session| matches(session))
+        .filter(|session| filter.takes(session))
         .map(|session| session.token)
         .collect();
     let mut count = found.len();
     for token in found {
-        if let Some(session) = call.engine.session_mut(token) {
-            session.closing = true;
-        }
-        call.engine.touch_session(token);
+        call.engine.kill_session(token);
     }
-    if !skip_own && matches(call.session) {
+    if !filter.spares_own && filter.takes(call.session) {
+        // It hears of it first.
         call.session.closing = true;
         count += 1;
     }
-    match (old_form, count) {
-        (true, 0) => Err(Fault::of("ERR No such client")),
-        (true, _) => call.ok(),
-        (false, count) => call.answer_count(count),
+    match (call.len(), count) {
+        (3, 0) => Err(Fault::of("ERR No such client")),
+        (3, _) => call.ok(),
+        (_, count) => call.answer_count(count),
     }
 }
 
@@ -293,8 +329,74 @@ fn unblock(call: &mut Call<'_>) -> Answer {
 }
 
 fn pause(call: &mut Call<'_>) -> Answer {
-    Err(Fault::text(format!(
-        "ERR CLIENT {} is not supported",
-        String::from_utf8_lossy(call.arg(1)).to_ascii_uppercase()
-    )))
+    let all = match call.len() {
+        3 => true,
+        4 if call.is(3, "WRITE") => false,
+        4 if call.is(3, "ALL") => true,
+        4 => return Err(Fault::of("ERR CLIENT PAUSE mode must be WRITE or ALL")),
+        _ => {
+            let word = String::from_utf8_lossy(call.arg(1)).into_owned();
+            return Err(Fault::text(format!(
+                "ERR unknown subcommand or wrong number of arguments for '{word}'. Try CLIENT HELP."
+            )));
+        }
+    };
+    let wrong = Fault::of("ERR timeout is not an integer or out of range");
+    let span_ms = call.integer(2).map_err(|_| wrong)?;
+    let span_ms = u64::try_from(span_ms).map_err(|_| Fault::of("ERR timeout is negative"))?;
+    let until_ms = call.engine.now_ms.saturating_add(span_ms);
+    call.engine.pause(Pause { until_ms, all });
+    call.ok()
 }
+
+/// Words for people.
+const HELP: &[&str] = &[
+    "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "CACHING (YES|NO)",
+    "    Enable/disable tracking of the keys for next command in OPTIN/OPTOUT modes.",
+    "GETREDIR",
+    "    Return the client ID we are redirecting to when tracking is enabled.",
+    "GETNAME",
+    "    Return the name of the current connection.",
+    "ID",
+    "    Return the ID of the current connection.",
+    "INFO",
+    "    Return information about the current client connection.",
+    "KILL <ip:port>",
+    "    Kill connection made from <ip:port>.",
+    "KILL <option> <value> [<option> <value> [...]]",
+    "    Kill connections. Options are:",
+    "    * ADDR (<ip:port>|<unixsocket>:0)",
+    "      Kill connections made from the specified address",
+    "    * LADDR (<ip:port>|<unixsocket>:0)",
+    "      Kill connections made to specified local address",
+    "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+    "      Kill connections by type.",
+    "    * USER <username>",
+    "      Kill connections authenticated by <username>.",
+    "    * SKIPME (YES|NO)",
+    "      Skip killing current connection (default: yes).",
+    "LIST [options ...]",
+    "    Return information about client connections. Options:",
+    "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+    "      Return clients of specified type.",
+    "UNPAUSE",
+    "    Stop the current client pause, resuming traffic.",
+    "PAUSE <timeout> [WRITE|ALL]",
+    "    Suspend all, or just write, clients for <timeout> milliseconds.",
+    "REPLY (ON|OFF|SKIP)",
+    "    Control the replies sent to the current connection.",
+    "SETNAME <name>",
+    "    Assign the name <name> to the current connection.",
+    "UNBLOCK <clientid> [TIMEOUT|ERROR]",
+    "    Unblock the specified blocked client.",
+    "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]]",
+    "         [OPTIN] [OPTOUT] [NOLOOP]",
+    "    Control server assisted client side caching.",
+    "TRACKINGINFO",
+    "    Report tracking status for the current connection.",
+    "NO-EVICT (ON|OFF)",
+    "    Protect current client connection from eviction.",
+    "HELP",
+    "    Prints this help.",
+];

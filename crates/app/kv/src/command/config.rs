@@ -6,8 +6,10 @@ use crate::fault::{Answer, Fault};
 pub(super) static COMMANDS: &[Command] = &[command(
     "config",
     -2,
-    Flags::ADMIN.and(Flags::NO_SCRIPT).and(Flags::LOADING),
-    (0, 0, 0),
+    Flags::ADMIN
+        .and(Flags::NO_SCRIPT)
+        .and(Flags::LOADING)
+        .and(Flags::CONTAINER),
     "server",
     config,
 )];
@@ -47,10 +49,17 @@ fn config(call: &mut Call<'_>) -> Answer {
             names.push(lower);
         }
         call.engine.config = changed;
+        if names.iter().any(|name| name == "requirepass") {
+            let password = call.engine.config.password().unwrap_or_default();
+            let mut user = (**call.engine.acl.default_user()).clone();
+            user.set_only_password(password.as_bytes());
+            call.engine.put_user(call.session, user);
+        }
         return call.ok();
     }
     if call.sub("RESETSTAT", 2)? {
         call.engine.stats.reset();
+        call.engine.acl.log.reset_counts();
         return call.ok();
     }
     if call.sub("REWRITE", 2)? {

@@ -2,6 +2,7 @@
 
 use super::keys::database;
 use super::{Call, Command, Flags, command};
+use crate::acl::{Context, DEFAULT, Reason};
 use crate::fault::{Answer, Fault, SYNTAX};
 use crate::protocol::Version;
 use crate::session::Replies;
@@ -14,33 +15,17 @@ pub(super) static COMMANDS: &[Command] = &[
         "ping",
         -1,
         Flags::FAST.and(Flags::PUBSUB),
-        (0, 0, 0),
         "connection",
         ping,
     ),
-    command("echo", 2, BASE, (0, 0, 0), "connection", echo),
-    command("select", 2, BASE, (0, 0, 0), "connection", select),
-    command(
-        "auth",
-        -2,
-        OPEN.and(Flags::NO_QUEUE),
-        (0, 0, 0),
-        "connection",
-        auth,
-    ),
-    command(
-        "hello",
-        -1,
-        OPEN.and(Flags::NO_QUEUE),
-        (0, 0, 0),
-        "connection",
-        hello,
-    ),
+    command("echo", 2, BASE, "connection", echo),
+    command("select", 2, BASE, "connection", select),
+    command("auth", -2, OPEN.and(Flags::NO_QUEUE), "connection", auth),
+    command("hello", -1, OPEN.and(Flags::NO_QUEUE), "connection", hello),
     command(
         "quit",
         -1,
         OPEN.and(Flags::NO_QUEUE).and(Flags::PUBSUB),
-        (0, 0, 0),
         "connection",
         quit,
     ),
@@ -48,7 +33,6 @@ pub(super) static COMMANDS: &[Command] = &[
         "reset",
         1,
         OPEN.and(Flags::NO_QUEUE).and(Flags::PUBSUB),
-        (0, 0, 0),
         "connection",
         reset,
     ),
@@ -85,39 +69,33 @@ fn select(call: &mut Call<'_>) -> Answer {
     call.ok()
 }
 
-/// Compares in a time that does not tell where they differ.
-fn same(one: &[u8], other: &[u8]) -> bool {
-    let differs = one
-        .iter()
-        .zip(other)
-        .fold(0, |differs, (a, b)| differs | (a ^ b));
-    one.len() == other.len() && differs == 0
-}
-
-fn log_in(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Answer {
-    let right = match call.engine.config.password() {
-        Some(expected) => same(expected.as_bytes(), password),
-        // The user `default` has no password.
-        None => true,
-    };
-    if user != b"default" || !right {
+fn log_in(call: &mut Call<'_>, name: &[u8], password: &[u8]) -> Answer {
+    let Some(user) = call.engine.acl.log_in(name, password) else {
+        let context = match call.session.queue {
+            Some(_) => Context::Multi,
+            None => Context::TopLevel,
+        };
+        let object = call.arg(0);
+        call.engine
+            .note_denied(call.session, Reason::Auth, context, name, object);
         return Err(Fault::of(
             "WRONGPASS invalid username-password pair or user is disabled.",
         ));
-    }
+    };
+    call.session.user = user;
     call.session.authenticated = true;
     Ok(())
 }
 
 fn auth(call: &mut Call<'_>) -> Answer {
     match call.len() {
-        2 if call.engine.config.password().is_none() => {
+        2 if call.engine.acl.default_user().takes_any_password() => {
             return Err(Fault::of(
                 "ERR AUTH <password> called without any password configured for the default user. \
                  Are you sure your configuration is correct?",
             ));
         }
-        2 => log_in(call, b"default", call.arg(1))?,
+        2 => log_in(call, DEFAULT, call.arg(1))?,
         3 => log_in(call, call.arg(1), call.arg(2))?,
         _ => return Err(SYNTAX),
     }
@@ -151,7 +129,7 @@ fn hello(call: &mut Call<'_>) -> Answer {
             )));
         }
     }
-    if !call.session.authenticated {
+    if call.engine.needs_auth(call.session) {
         return Err(Fault::of(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO \
              <proto> AUTH <user> <pass> option can be used to authenticate the client and select the \
@@ -195,7 +173,8 @@ fn reset(call: &mut Call<'_>) -> Answer {
     session.replies = Replies::On;
     session.no_evict = false;
     session.reply.version = Version::Two;
-    session.authenticated = call.engine.config.password().is_none();
+    session.user = call.engine.acl.default_user().clone();
+    session.authenticated = call.engine.acl.is_open();
     call.reply().simple("RESET");
     Ok(())
 }

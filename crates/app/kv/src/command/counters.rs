@@ -7,17 +7,17 @@ use values::number::{Extended, parse_integer};
 const WRITE: Flags = Flags::WRITE.and(Flags::DENY_OOM).and(Flags::FAST);
 
 pub(super) static COMMANDS: &[Command] = &[
-    command("incr", 2, WRITE, (1, 1, 1), "string", |call| add(call, 1)),
-    command("decr", 2, WRITE, (1, 1, 1), "string", |call| add(call, -1)),
-    command("incrby", 3, WRITE, (1, 1, 1), "string", |call| {
+    command("incr", 2, WRITE, "string", |call| add(call, 1)),
+    command("decr", 2, WRITE, "string", |call| add(call, -1)),
+    command("incrby", 3, WRITE, "string", |call| {
         let by = call.integer(2)?;
         add(call, by)
     }),
-    command("decrby", 3, WRITE, (1, 1, 1), "string", |call| {
+    command("decrby", 3, WRITE, "string", |call| {
         let by = call.integer(2)?.checked_neg();
         add(call, by.ok_or(Fault::of("ERR decrement would overflow"))?)
     }),
-    command("incrbyfloat", 3, WRITE, (1, 1, 1), "string", add_float),
+    command("incrbyfloat", 3, WRITE, "string", add_float),
 ];
 
 fn add(call: &mut Call<'_>, by: i64) -> Answer {

@@ -7,29 +7,25 @@ const WRITE: Flags = Flags::WRITE.and(Flags::FAST);
 const READ: Flags = Flags::READONLY.and(Flags::FAST);
 
 pub(super) static COMMANDS: &[Command] = &[
-    command("expire", -3, WRITE, (1, 1, 1), "generic", |call| {
+    command("expire", -3, WRITE, "generic", |call| {
         expire(call, 1000, true)
     }),
-    command("pexpire", -3, WRITE, (1, 1, 1), "generic", |call| {
+    command("pexpire", -3, WRITE, "generic", |call| {
         expire(call, 1, true)
     }),
-    command("expireat", -3, WRITE, (1, 1, 1), "generic", |call| {
+    command("expireat", -3, WRITE, "generic", |call| {
         expire(call, 1000, false)
     }),
-    command("pexpireat", -3, WRITE, (1, 1, 1), "generic", |call| {
+    command("pexpireat", -3, WRITE, "generic", |call| {
         expire(call, 1, false)
     }),
-    command("persist", 2, WRITE, (1, 1, 1), "generic", persist),
-    command("ttl", 2, READ, (1, 1, 1), "generic", |call| {
-        left(call, 1000, true)
-    }),
-    command("pttl", 2, READ, (1, 1, 1), "generic", |call| {
-        left(call, 1, true)
-    }),
-    command("expiretime", 2, READ, (1, 1, 1), "generic", |call| {
+    command("persist", 2, WRITE, "generic", persist),
+    command("ttl", 2, READ, "generic", |call| left(call, 1000, true)),
+    command("pttl", 2, READ, "generic", |call| left(call, 1, true)),
+    command("expiretime", 2, READ, "generic", |call| {
         left(call, 1000, false)
     }),
-    command("pexpiretime", 2, READ, (1, 1, 1), "generic", |call| {
+    command("pexpiretime", 2, READ, "generic", |call| {
         left(call, 1, false)
     }),
 ];

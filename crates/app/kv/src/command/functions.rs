@@ -9,20 +9,18 @@ use values::{ValueError, glob, rdb};
 const BASE: Flags = Flags::NO_SCRIPT.and(Flags::MOVABLE_KEYS);
 
 pub(super) static COMMANDS: &[Command] = &[
-    command("fcall", -3, BASE, (0, 0, 0), "scripting", fcall),
+    command("fcall", -3, BASE, "scripting", fcall),
     command(
         "fcall_ro",
         -3,
         BASE.and(Flags::READONLY),
-        (0, 0, 0),
         "scripting",
         fcall_ro,
     ),
     command(
         "function",
         -2,
-        Flags::NO_SCRIPT,
-        (0, 0, 0),
+        Flags::NO_SCRIPT.and(Flags::CONTAINER),
         "scripting",
         function,
     ),

@@ -11,36 +11,34 @@ const READ: Flags = Flags::READONLY;
 const GROW: Flags = Flags::WRITE.and(Flags::DENY_OOM);
 
 pub(super) static COMMANDS: &[Command] = &[
-    command("geoadd", -5, GROW, (1, 1, 1), "geo", geoadd),
-    command("geodist", -4, READ, (1, 1, 1), "geo", geodist),
-    command("geohash", -2, READ, (1, 1, 1), "geo", geohash),
-    command("geopos", -2, READ, (1, 1, 1), "geo", geopos),
-    command("geosearch", -7, READ, (1, 1, 1), "geo", |call| {
+    command("geoadd", -5, GROW, "geo", geoadd),
+    command("geodist", -4, READ, "geo", geodist),
+    command("geohash", -2, READ, "geo", geohash),
+    command("geopos", -2, READ, "geo", geopos),
+    command("geosearch", -7, READ, "geo", |call| {
         search(call, Form::Search)
     }),
-    command("geosearchstore", -8, GROW, (1, 2, 1), "geo", |call| {
+    command("geosearchstore", -8, GROW, "geo", |call| {
         search(call, Form::SearchStore)
     }),
     command(
         "georadius",
         -6,
         GROW.and(Flags::MOVABLE_KEYS),
-        (1, 1, 1),
         "geo",
         |call| search(call, Form::Radius { may_store: true }),
     ),
-    command("georadius_ro", -6, READ, (1, 1, 1), "geo", |call| {
+    command("georadius_ro", -6, READ, "geo", |call| {
         search(call, Form::Radius { may_store: false })
     }),
     command(
         "georadiusbymember",
         -5,
         GROW.and(Flags::MOVABLE_KEYS),
-        (1, 1, 1),
         "geo",
         |call| search(call, Form::Member { may_store: true }),
     ),
-    command("georadiusbymember_ro", -5, READ, (1, 1, 1), "geo", |call| {
+    command("georadiusbymember_ro", -5, READ, "geo", |call| {
         search(call, Form::Member { may_store: false })
     }),
 ];

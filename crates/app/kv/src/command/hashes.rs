@@ -12,42 +12,28 @@ const READ: Flags = Flags::READONLY.and(Flags::FAST);
 const GROW: Flags = Flags::WRITE.and(Flags::DENY_OOM).and(Flags::FAST);
 
 pub(super) static COMMANDS: &[Command] = &[
-    command("hset", -4, GROW, (1, 1, 1), "hash", hset),
-    command("hmset", -4, GROW, (1, 1, 1), "hash", hset),
-    command("hsetnx", 4, GROW, (1, 1, 1), "hash", hsetnx),
-    command("hget", 3, READ, (1, 1, 1), "hash", hget),
-    command("hmget", -3, READ, (1, 1, 1), "hash", hmget),
-    command("hgetall", 2, Flags::READONLY, (1, 1, 1), "hash", |call| {
+    command("hset", -4, GROW, "hash", hset),
+    command("hmset", -4, GROW, "hash", hset),
+    command("hsetnx", 4, GROW, "hash", hsetnx),
+    command("hget", 3, READ, "hash", hget),
+    command("hmget", -3, READ, "hash", hmget),
+    command("hgetall", 2, Flags::READONLY, "hash", |call| {
         all(call, true, true)
     }),
-    command("hkeys", 2, Flags::READONLY, (1, 1, 1), "hash", |call| {
+    command("hkeys", 2, Flags::READONLY, "hash", |call| {
         all(call, true, false)
     }),
-    command("hvals", 2, Flags::READONLY, (1, 1, 1), "hash", |call| {
+    command("hvals", 2, Flags::READONLY, "hash", |call| {
         all(call, false, true)
     }),
-    command("hlen", 2, READ, (1, 1, 1), "hash", hlen),
-    command("hexists", 3, READ, (1, 1, 1), "hash", hexists),
-    command("hstrlen", 3, READ, (1, 1, 1), "hash", hstrlen),
-    command(
-        "hdel",
-        -3,
-        Flags::WRITE.and(Flags::FAST),
-        (1, 1, 1),
-        "hash",
-        hdel,
-    ),
-    command("hincrby", 4, GROW, (1, 1, 1), "hash", hincrby),
-    command("hincrbyfloat", 4, GROW, (1, 1, 1), "hash", hincrbyfloat),
-    command(
-        "hrandfield",
-        -2,
-        Flags::READONLY,
-        (1, 1, 1),
-        "hash",
-        hrandfield,
-    ),
-    command("hscan", -3, Flags::READONLY, (1, 1, 1), "hash", hscan),
+    command("hlen", 2, READ, "hash", hlen),
+    command("hexists", 3, READ, "hash", hexists),
+    command("hstrlen", 3, READ, "hash", hstrlen),
+    command("hdel", -3, Flags::WRITE.and(Flags::FAST), "hash", hdel),
+    command("hincrby", 4, GROW, "hash", hincrby),
+    command("hincrbyfloat", 4, GROW, "hash", hincrbyfloat),
+    command("hrandfield", -2, Flags::READONLY, "hash", hrandfield),
+    command("hscan", -3, Flags::READONLY, "hash", hscan),
 ];
 
 fn hset(call: &mut Call<'_>) -> Answer {

@@ -1,6 +1,7 @@
 //! INFO and MEMORY.
 
 use super::{Call, Command, Flags, command};
+use crate::acl::Reason;
 use crate::engine::{Engine, Mode};
 use crate::fault::{Answer, SYNTAX};
 use crate::keyspace::DATABASES;
@@ -10,8 +11,14 @@ use std::fmt::Write as _;
 pub(crate) const REDIS_VERSION: &str = "7.0.15";
 
 pub(super) static COMMANDS: &[Command] = &[
-    command("info", -1, Flags::LOADING, (0, 0, 0), "server", info),
-    command("memory", -2, Flags::READONLY, (0, 0, 0), "server", memory),
+    command("info", -1, Flags::LOADING, "server", info),
+    command(
+        "memory",
+        -2,
+        Flags::READONLY.and(Flags::CONTAINER),
+        "server",
+        memory,
+    ),
 ];
 
 const SECTIONS: [&str; 9] = [
@@ -207,6 +214,16 @@ impl Engine {
         lines.line("tracking_total_items", items);
         lines.line("tracking_total_prefixes", prefixes);
         lines.line("total_error_replies", stats.errors.values().sum::<u64>());
+        for reason in Reason::ALL {
+            let word = match reason {
+                Reason::Command => "cmd",
+                other => other.name(),
+            };
+            lines.line(
+                &format!("acl_access_denied_{word}"),
+                self.acl.log.count(reason),
+            );
+        }
         lines.line("refused_writes", stats.refused_writes);
         lines.line("entries_loaded", stats.loaded);
     }
@@ -250,7 +267,9 @@ fn memory(call: &mut Call<'_>) -> Answer {
         match call.len() {
             3 => {}
             5 if call.is(3, "SAMPLES") => {
-                call.integer(4)?;
+                if call.integer(4)? < 0 {
+                    return Err(SYNTAX);
+                }
             }
             _ => return Err(SYNTAX),
         }
@@ -264,6 +283,9 @@ fn memory(call: &mut Call<'_>) -> Answer {
             None => call.reply().null(),
         }
         return Ok(());
+    }
+    if call.sub("HELP", 2)? {
+        return super::introspect::subcommands(call);
     }
     if call.sub("DOCTOR", 2)? {
         call.reply()

@@ -1,14 +1,16 @@
 //! COMMAND: what there is.
 
+use super::about::keys::{Begin, Find, Specification};
+use super::about::{self, About};
 use super::{Call, Command, Flags, all, command, find};
 use crate::fault::{Answer, Fault, SYNTAX};
+use crate::protocol::Reply;
 use values::glob;
 
 pub(super) static COMMANDS: &[Command] = &[command(
     "command",
     -1,
-    Flags::LOADING,
-    (0, 0, 0),
+    Flags::LOADING.and(Flags::CONTAINER),
     "server",
     command_,
 )];
@@ -21,129 +23,111 @@ pub(super) fn help(call: &mut Call<'_>, lines: &[&str]) -> Answer {
     Ok(())
 }
 
-/// Keys of commands that say themselves how many they are.
-pub(super) fn movable_keys(name: &str, arguments: &[&[u8]]) -> Option<Vec<usize>> {
-    let counted = |at: usize| -> Vec<usize> {
-        let count = arguments
-            .get(at)
-            .and_then(|count| values::number::parse_integer(count));
-        let count = usize::try_from(count.unwrap_or(0)).unwrap_or(0);
-        let end = (at + 1).saturating_add(count).min(arguments.len());
-        (at + 1..end).collect()
+/// The subcommands of a command, for people.
+pub(super) fn subcommands(call: &mut Call<'_>) -> Answer {
+    let name = String::from_utf8_lossy(call.arg(0)).to_ascii_uppercase();
+    let mut lines = vec![format!("{name} has these subcommands:")];
+    let about = about::find(call.arg(0));
+    for about in about.into_iter().flat_map(About::subcommands) {
+        let word = about.name.split('|').nth(1).unwrap_or_default();
+        let more = about.arity.unsigned_abs().saturating_sub(2);
+        let at_least = if about.arity < 0 { "at least " } else { "" };
+        lines.push(format!(
+            "{}, with {at_least}{more} arguments",
+            word.to_ascii_uppercase()
+        ));
+    }
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    help(call, &lines)
+}
+
+/// Whether a command, or the command of a subcommand, is there.
+fn is_here(about: &About) -> bool {
+    let name = about.name.split('|').next().unwrap_or_default();
+    find(name.as_bytes()).is_some()
+}
+
+fn specification(reply: &mut Reply, one: &Specification) {
+    let word = |reply: &mut Reply, word: &str| reply.bulk(word.as_bytes());
+    reply.map(3 + usize::from(one.note.is_some()));
+    if let Some(note) = one.note {
+        word(reply, "notes");
+        word(reply, note);
+    }
+    word(reply, "flags");
+    reply.set(one.flags.len());
+    one.flags.iter().for_each(|flag| reply.simple(flag));
+    let part = |reply: &mut Reply, kind: &str, numbers: &[(&str, i64)], keyword: Option<&str>| {
+        reply.map(2);
+        word(reply, "type");
+        word(reply, kind);
+        word(reply, "spec");
+        reply.map(numbers.len() + usize::from(keyword.is_some()));
+        if let Some(keyword) = keyword {
+            word(reply, "keyword");
+            word(reply, keyword);
+        }
+        for (name, number) in numbers {
+            word(reply, name);
+            reply.integer(*number);
+        }
     };
-    Some(match name {
-        "lmpop" | "sintercard" | "zmpop" | "zunion" | "zinter" | "zdiff" | "zintercard" => {
-            counted(1)
+    word(reply, "begin_search");
+    match one.begin {
+        Begin::Index(index) => part(reply, "index", &[("index", index as i64)], None),
+        Begin::Keyword(keyword, from) => {
+            part(reply, "keyword", &[("startfrom", from)], Some(keyword));
         }
-        "blmpop" | "bzmpop" | "eval" | "evalsha" | "eval_ro" | "evalsha_ro" | "fcall"
-        | "fcall_ro" => counted(2),
-        "zunionstore" | "zinterstore" | "zdiffstore" => {
-            let mut keys = vec![1];
-            keys.extend(counted(2));
-            keys
+        Begin::Unknown => part(reply, "unknown", &[], None),
+    }
+    word(reply, "find_keys");
+    match one.find {
+        Find::Range { last, step, limit } => {
+            let numbers = [("lastkey", last), ("keystep", step), ("limit", limit)];
+            part(reply, "range", &numbers, None);
         }
-        "sort" => {
-            let mut keys = vec![1];
-            let store = arguments
-                .iter()
-                .rposition(|word| word.eq_ignore_ascii_case(b"STORE"));
-            keys.extend(store.map(|at| at + 1).filter(|at| *at < arguments.len()));
-            keys
+        Find::Number { at, first, step } => {
+            let numbers = [("keynumidx", at), ("firstkey", first), ("keystep", step)];
+            part(reply, "keynum", &numbers, None);
         }
-        "georadius" | "georadiusbymember" => {
-            let mut keys = vec![1];
-            let options = if name == "georadius" { 6 } else { 5 };
-            let stores = |word: &&[u8]| {
-                word.eq_ignore_ascii_case(b"STORE") || word.eq_ignore_ascii_case(b"STOREDIST")
-            };
-            let behind = arguments.get(options..).unwrap_or_default();
-            let store = behind.iter().rposition(stores).map(|at| options + at + 1);
-            keys.extend(store.filter(|at| *at < arguments.len()));
-            keys
-        }
-        "xread" | "xreadgroup" => {
-            let at = arguments
-                .iter()
-                .position(|word| word.eq_ignore_ascii_case(b"STREAMS"))?;
-            let count = (arguments.len() - at - 1) / 2;
-            (at + 1..at + 1 + count).collect()
-        }
-        _ => return None,
-    })
+        Find::Unknown => part(reply, "unknown", &[], None),
+    }
 }
 
-/// Flags, as COMMAND INFO names them.
-const NAMES: &[(Flags, &str)] = &[
-    (Flags::WRITE, "write"),
-    (Flags::READONLY, "readonly"),
-    (Flags::DENY_OOM, "denyoom"),
-    (Flags::ADMIN, "admin"),
-    (Flags::PUBSUB, "pubsub"),
-    (Flags::NO_SCRIPT, "noscript"),
-    (Flags::BLOCKING, "blocking"),
-    (Flags::LOADING, "loading"),
-    (Flags::FAST, "fast"),
-    (Flags::NO_AUTH, "no_auth"),
-    (Flags::NO_MULTI, "no_multi"),
-    (Flags::MOVABLE_KEYS, "movablekeys"),
-];
-
-fn describe(call: &mut Call<'_>, command: &Command) {
-    let reply = call.reply();
+fn describe(reply: &mut Reply, about: &About) {
     reply.array(10);
-    reply.bulk(command.name.as_bytes());
-    reply.integer(command.arity.into());
-    let flags: Vec<_> = NAMES
-        .iter()
-        .filter(|(flag, _)| command.does(*flag))
-        .collect();
-    reply.set(flags.len());
-    flags.iter().for_each(|(_, name)| reply.simple(name));
-    let (first, last, step) = command.keys;
+    reply.bulk(about.name.as_bytes());
+    reply.integer(about.arity.into());
+    reply.set(about.flags.len());
+    about.flags.iter().for_each(|flag| reply.simple(flag));
+    let (first, last, step) = about.legacy_range();
     [first, last, step]
-        .iter()
-        .for_each(|number| reply.integer((*number).into()));
-    // Categories of ACL, tips, key specifications, subcommands.
-    let categories = categories(command);
-    reply.set(categories.len());
-    categories.iter().for_each(|name| reply.simple(name));
-    (0..3).for_each(|_| reply.array(0));
+        .into_iter()
+        .for_each(|number| reply.integer(number));
+    reply.set(about.category_names().count());
+    about
+        .category_names()
+        .for_each(|name| reply.simple(&format!("@{name}")));
+    reply.set(about.tips.len());
+    about.tips.iter().for_each(|tip| reply.bulk(tip.as_bytes()));
+    reply.set(about.keys.len());
+    about.keys.iter().for_each(|one| specification(reply, one));
+    match about.subcommands.len() {
+        0 => reply.set(0),
+        count => reply.array(count),
+    }
+    about.subcommands().for_each(|one| describe(reply, one));
 }
 
-/// Categories of ACL.
-fn categories(command: &Command) -> Vec<String> {
-    let mut found = Vec::new();
-    if command.does(Flags::WRITE) {
-        found.push("@write".to_owned());
-    }
-    if command.does(Flags::READONLY) {
-        found.push("@read".to_owned());
-    }
-    if command.does(Flags::ADMIN) {
-        found.push("@admin".to_owned());
-        found.push("@dangerous".to_owned());
-    }
-    found.push(match command.group {
-        "sorted-set" => "@sortedset".to_owned(),
-        "transactions" => "@transaction".to_owned(),
-        "generic" => "@keyspace".to_owned(),
-        group => format!("@{group}"),
-    });
-    found.push(
-        if command.does(Flags::FAST) {
-            "@fast"
-        } else {
-            "@slow"
-        }
-        .to_owned(),
-    );
-    found
+fn describe_all(reply: &mut Reply) {
+    reply.array(all().count());
+    let abouts = all().filter_map(|command| about::find(command.name.as_bytes()));
+    abouts.for_each(|about| describe(reply, about));
 }
 
 fn command_(call: &mut Call<'_>) -> Answer {
     if call.len() == 1 {
-        call.reply().array(all().count());
-        all().for_each(|command| describe(call, command));
+        describe_all(call.reply());
         return Ok(());
     }
     if call.sub("COUNT", 2)? {
@@ -151,15 +135,14 @@ fn command_(call: &mut Call<'_>) -> Answer {
     }
     if call.sub("INFO", -2)? {
         if call.len() == 2 {
-            call.reply().array(all().count());
-            all().for_each(|command| describe(call, command));
+            describe_all(call.reply());
             return Ok(());
         }
         let names = call.rest(2);
         call.reply().array(names.len());
         for name in names {
-            match find(name) {
-                Some(command) => describe(call, command),
+            match about::find(name).filter(|about| is_here(about)) {
+                Some(about) => describe(call.reply(), about),
                 None => call.reply().null_array(),
             }
         }
@@ -187,37 +170,40 @@ fn command_(call: &mut Call<'_>) -> Answer {
     if call.sub("LIST", -2)? {
         return list(call);
     }
+    if call.sub("HELP", 2)? {
+        return subcommands(call);
+    }
     Err(call.unknown_subcommand())
 }
 
 fn get_keys(call: &mut Call<'_>) -> Answer {
     let arguments = call.rest(2);
     let with_flags = call.is(1, "GETKEYSANDFLAGS");
-    let name = arguments.first().copied().unwrap_or_default();
-    let command = find(name).ok_or(Fault::of("ERR Invalid command specified"))?;
-    command
-        .check_arity(arguments)
-        .map_err(|_| Fault::of("ERR Invalid number of arguments specified for command"))?;
-    let indices = command.key_indices(arguments);
-    if indices.is_empty() {
+    let known = about::look_up(arguments).filter(|about| is_here(about));
+    let about = known.ok_or(Fault::of("ERR Invalid command specified"))?;
+    if !about.has_keys() {
         return Err(Fault::of("ERR The command has no key arguments"));
     }
-    let flags: &[&str] = match (command.does(Flags::WRITE), command.name) {
-        (true, "set") => &["OW", "update"],
-        (true, _) => &["RW", "access", "update"],
-        (false, _) => &["RO", "access"],
-    };
+    if !about.takes(arguments.len()) {
+        return Err(Fault::of(
+            "ERR Invalid number of arguments specified for command",
+        ));
+    }
+    let keys = about.keys_of(arguments);
+    if keys.is_empty() && !about.does("no_mandatory_keys") {
+        return Err(Fault::of("ERR Invalid arguments specified for command"));
+    }
     let reply = call.reply();
-    reply.array(indices.len());
-    for index in indices {
-        let key = arguments.get(index).copied().unwrap_or_default();
+    reply.array(keys.len());
+    for key in keys {
+        let name = arguments.get(key.index).copied().unwrap_or_default();
         if with_flags {
             reply.array(2);
-            reply.bulk(key);
-            reply.set(flags.len());
-            flags.iter().for_each(|flag| reply.simple(flag));
+            reply.bulk(name);
+            reply.set(key.flags.len());
+            key.flags.iter().for_each(|flag| reply.simple(flag));
         } else {
-            reply.bulk(key);
+            reply.bulk(name);
         }
     }
     Ok(())
@@ -228,13 +214,13 @@ fn list(call: &mut Call<'_>) -> Answer {
         2 => all().map(|command| command.name).collect(),
         5 if call.is(2, "FILTERBY") => {
             let wanted = call.arg(4);
-            let text = String::from_utf8_lossy(wanted).to_ascii_lowercase();
+            let category = about::category(wanted);
             let matches =
                 |command: &&'static Command| match call.arg(3).to_ascii_uppercase().as_slice() {
                     b"PATTERN" => glob::matches(wanted, command.name.as_bytes(), true),
-                    b"ACLCAT" => categories(command)
-                        .iter()
-                        .any(|name| name.trim_matches('@') == text),
+                    b"ACLCAT" => about::find(command.name.as_bytes())
+                        .zip(category)
+                        .is_some_and(|(about, category)| about.is_in(category)),
                     _ => false,
                 };
             if !["PATTERN", "ACLCAT", "MODULE"]

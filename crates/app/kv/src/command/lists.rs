@@ -13,76 +13,44 @@ const WAIT: Flags = Flags::WRITE.and(Flags::BLOCKING).and(Flags::NO_SCRIPT);
 const READ: Flags = Flags::READONLY;
 
 pub(super) static COMMANDS: &[Command] = &[
-    command(
-        "lpush",
-        -3,
-        GROW.and(Flags::FAST),
-        (1, 1, 1),
-        "list",
-        |call| push(call, End::Front),
-    ),
-    command(
-        "rpush",
-        -3,
-        GROW.and(Flags::FAST),
-        (1, 1, 1),
-        "list",
-        |call| push(call, End::Back),
-    ),
-    command(
-        "lpushx",
-        -3,
-        GROW.and(Flags::FAST),
-        (1, 1, 1),
-        "list",
-        |call| pushx(call, End::Front),
-    ),
-    command(
-        "rpushx",
-        -3,
-        GROW.and(Flags::FAST),
-        (1, 1, 1),
-        "list",
-        |call| pushx(call, End::Back),
-    ),
-    command("lpop", -2, FAST, (1, 1, 1), "list", |call| {
-        pop(call, End::Front)
+    command("lpush", -3, GROW.and(Flags::FAST), "list", |call| {
+        push(call, End::Front)
     }),
-    command("rpop", -2, FAST, (1, 1, 1), "list", |call| {
-        pop(call, End::Back)
+    command("rpush", -3, GROW.and(Flags::FAST), "list", |call| {
+        push(call, End::Back)
     }),
-    command("lmpop", -4, Flags::WRITE, (0, 0, 0), "list", lmpop),
-    command("blmpop", -5, WAIT, (0, 0, 0), "list", blmpop),
-    command("llen", 2, READ.and(Flags::FAST), (1, 1, 1), "list", llen),
-    command("lindex", 3, READ, (1, 1, 1), "list", lindex),
-    command("lrange", 4, READ, (1, 1, 1), "list", lrange),
-    command("lpos", -3, READ, (1, 1, 1), "list", lpos),
-    command("lset", 4, GROW, (1, 1, 1), "list", lset),
-    command("linsert", 5, GROW, (1, 1, 1), "list", linsert),
-    command("lrem", 4, Flags::WRITE, (1, 1, 1), "list", lrem),
-    command("ltrim", 4, Flags::WRITE, (1, 1, 1), "list", ltrim),
-    command("rpoplpush", 3, GROW, (1, 2, 1), "list", rpoplpush),
-    command("lmove", 5, GROW, (1, 2, 1), "list", lmove),
+    command("lpushx", -3, GROW.and(Flags::FAST), "list", |call| {
+        pushx(call, End::Front)
+    }),
+    command("rpushx", -3, GROW.and(Flags::FAST), "list", |call| {
+        pushx(call, End::Back)
+    }),
+    command("lpop", -2, FAST, "list", |call| pop(call, End::Front)),
+    command("rpop", -2, FAST, "list", |call| pop(call, End::Back)),
+    command("lmpop", -4, Flags::WRITE, "list", lmpop),
+    command("blmpop", -5, WAIT, "list", blmpop),
+    command("llen", 2, READ.and(Flags::FAST), "list", llen),
+    command("lindex", 3, READ, "list", lindex),
+    command("lrange", 4, READ, "list", lrange),
+    command("lpos", -3, READ, "list", lpos),
+    command("lset", 4, GROW, "list", lset),
+    command("linsert", 5, GROW, "list", linsert),
+    command("lrem", 4, Flags::WRITE, "list", lrem),
+    command("ltrim", 4, Flags::WRITE, "list", ltrim),
+    command("rpoplpush", 3, GROW, "list", rpoplpush),
+    command("lmove", 5, GROW, "list", lmove),
     command(
         "brpoplpush",
         4,
         WAIT.and(Flags::DENY_OOM),
-        (1, 2, 1),
         "list",
         brpoplpush,
     ),
-    command(
-        "blmove",
-        6,
-        WAIT.and(Flags::DENY_OOM),
-        (1, 2, 1),
-        "list",
-        blmove,
-    ),
-    command("blpop", -3, WAIT, (1, -2, 1), "list", |call| {
+    command("blmove", 6, WAIT.and(Flags::DENY_OOM), "list", blmove),
+    command("blpop", -3, WAIT, "list", |call| {
         blocking_pop(call, End::Front)
     }),
-    command("brpop", -3, WAIT, (1, -2, 1), "list", |call| {
+    command("brpop", -3, WAIT, "list", |call| {
         blocking_pop(call, End::Back)
     }),
 ];

@@ -8,29 +8,28 @@ use values::glob;
 const BASE: Flags = Flags::PUBSUB.and(Flags::NO_SCRIPT).and(Flags::LOADING);
 
 pub(super) static COMMANDS: &[Command] = &[
-    command("subscribe", -2, BASE, (0, 0, 0), "pubsub", |call| {
+    command("subscribe", -2, BASE, "pubsub", |call| {
         subscribe(call, Kind::Channel)
     }),
-    command("psubscribe", -2, BASE, (0, 0, 0), "pubsub", |call| {
+    command("psubscribe", -2, BASE, "pubsub", |call| {
         subscribe(call, Kind::Pattern)
     }),
-    command("ssubscribe", -2, BASE, (1, -1, 1), "pubsub", |call| {
+    command("ssubscribe", -2, BASE, "pubsub", |call| {
         subscribe(call, Kind::Shard)
     }),
-    command("unsubscribe", -1, BASE, (0, 0, 0), "pubsub", |call| {
+    command("unsubscribe", -1, BASE, "pubsub", |call| {
         unsubscribe(call, Kind::Channel)
     }),
-    command("punsubscribe", -1, BASE, (0, 0, 0), "pubsub", |call| {
+    command("punsubscribe", -1, BASE, "pubsub", |call| {
         unsubscribe(call, Kind::Pattern)
     }),
-    command("sunsubscribe", -1, BASE, (1, -1, 1), "pubsub", |call| {
+    command("sunsubscribe", -1, BASE, "pubsub", |call| {
         unsubscribe(call, Kind::Shard)
     }),
     command(
         "publish",
         3,
         Flags::LOADING.and(Flags::FAST),
-        (0, 0, 0),
         "pubsub",
         |call| publish(call, Kind::Channel),
     ),
@@ -38,11 +37,16 @@ pub(super) static COMMANDS: &[Command] = &[
         "spublish",
         3,
         Flags::LOADING.and(Flags::FAST),
-        (1, 1, 1),
         "pubsub",
         |call| publish(call, Kind::Shard),
     ),
-    command("pubsub", -2, Flags::LOADING, (0, 0, 0), "pubsub", pubsub),
+    command(
+        "pubsub",
+        -2,
+        Flags::LOADING.and(Flags::CONTAINER),
+        "pubsub",
+        pubsub,
+    ),
 ];
 
 fn words(kind: Kind) -> [&'static [u8]; 2] {

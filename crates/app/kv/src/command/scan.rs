@@ -7,21 +7,13 @@ use crate::fault::{Answer, Fault, SYNTAX};
 use values::glob;
 
 pub(super) static COMMANDS: &[Command] = &[
-    command("scan", -2, Flags::READONLY, (0, 0, 0), "generic", scan),
-    command("keys", 2, Flags::READONLY, (0, 0, 0), "generic", keys),
-    command(
-        "randomkey",
-        1,
-        Flags::READONLY,
-        (0, 0, 0),
-        "generic",
-        randomkey,
-    ),
+    command("scan", -2, Flags::READONLY, "generic", scan),
+    command("keys", 2, Flags::READONLY, "generic", keys),
+    command("randomkey", 1, Flags::READONLY, "generic", randomkey),
     command(
         "dbsize",
         1,
         Flags::READONLY.and(Flags::FAST),
-        (0, 0, 0),
         "server",
         dbsize,
     ),

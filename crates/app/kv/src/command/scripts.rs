@@ -7,15 +7,14 @@ const BASE: Flags = Flags::NO_SCRIPT.and(Flags::MOVABLE_KEYS);
 const READS: Flags = BASE.and(Flags::READONLY);
 
 pub(super) static COMMANDS: &[Command] = &[
-    command("eval", -3, BASE, (0, 0, 0), "scripting", eval),
-    command("evalsha", -3, BASE, (0, 0, 0), "scripting", evalsha),
-    command("eval_ro", -3, READS, (0, 0, 0), "scripting", eval_ro),
-    command("evalsha_ro", -3, READS, (0, 0, 0), "scripting", evalsha_ro),
+    command("eval", -3, BASE, "scripting", eval),
+    command("evalsha", -3, BASE, "scripting", evalsha),
+    command("eval_ro", -3, READS, "scripting", eval_ro),
+    command("evalsha_ro", -3, READS, "scripting", evalsha_ro),
     command(
         "script",
         -2,
-        Flags::NO_SCRIPT,
-        (0, 0, 0),
+        Flags::NO_SCRIPT.and(Flags::CONTAINER),
         "scripting",
         script,
     ),

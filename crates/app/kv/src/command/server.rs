@@ -1,4 +1,4 @@
-//! The server: time, saving, slow commands, and what replication would need.
+//! The server: time, saving, slow commands.
 
 use super::{Call, Command, Flags, command};
 use crate::engine::Order;
@@ -8,55 +8,34 @@ const ADMIN: Flags = Flags::ADMIN.and(Flags::NO_SCRIPT);
 const BASE: Flags = Flags::LOADING.and(Flags::FAST);
 
 pub(super) static COMMANDS: &[Command] = &[
-    command("time", 1, BASE, (0, 0, 0), "server", time),
-    command("lolwut", -1, Flags::FAST, (0, 0, 0), "server", lolwut),
-    command("bgrewriteaof", 1, ADMIN, (0, 0, 0), "server", compact),
-    command("bgsave", -1, ADMIN, (0, 0, 0), "server", bgsave),
-    command("save", 1, ADMIN, (0, 0, 0), "server", save),
-    command("lastsave", 1, BASE, (0, 0, 0), "server", lastsave),
+    command("time", 1, BASE, "server", time),
+    command("lolwut", -1, Flags::FAST, "server", lolwut),
+    command("bgrewriteaof", 1, ADMIN, "server", compact),
+    command("bgsave", -1, ADMIN, "server", bgsave),
+    command("save", 1, ADMIN, "server", save),
+    command("lastsave", 1, BASE, "server", lastsave),
     command(
         "shutdown",
         -1,
         ADMIN.and(Flags::LOADING),
-        (0, 0, 0),
         "server",
         shutdown,
     ),
     command(
         "slowlog",
         -2,
-        ADMIN.and(Flags::LOADING),
-        (0, 0, 0),
+        ADMIN.and(Flags::LOADING).and(Flags::CONTAINER),
         "server",
         slowlog,
-    ),
-    command(
-        "latency",
-        -2,
-        ADMIN.and(Flags::LOADING),
-        (0, 0, 0),
-        "server",
-        latency,
     ),
     command(
         "monitor",
         1,
         ADMIN.and(Flags::LOADING).and(Flags::NO_MULTI),
-        (0, 0, 0),
         "server",
         monitor,
     ),
-    command(
-        "role",
-        1,
-        BASE.and(Flags::NO_SCRIPT),
-        (0, 0, 0),
-        "server",
-        role,
-    ),
-    command("replicaof", 3, ADMIN, (0, 0, 0), "server", replicaof),
-    command("slaveof", 3, ADMIN, (0, 0, 0), "server", replicaof),
-    command("wait", 3, Flags::BLOCKING, (0, 0, 0), "generic", wait),
+    command("module", -2, ADMIN.and(Flags::CONTAINER), "server", module),
 ];
 
 fn time(call: &mut Call<'_>) -> Answer {
@@ -151,6 +130,9 @@ fn slowlog(call: &mut Call<'_>) -> Answer {
         call.engine.stats.slow.clear();
         return call.ok();
     }
+    if call.sub("HELP", 2)? {
+        return super::introspect::subcommands(call);
+    }
     if !call.sub("GET", -2)? {
         return Err(call.unknown_subcommand());
     }
@@ -183,22 +165,6 @@ fn slowlog(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn latency(call: &mut Call<'_>) -> Answer {
-    if call.sub("RESET", -2)? {
-        return call.answer(0);
-    }
-    if call.sub("LATEST", 2)? || call.sub("HISTORY", 3)? {
-        call.reply().array(0);
-        return Ok(());
-    }
-    if call.sub("DOCTOR", 2)? {
-        call.reply()
-            .verbatim("Latencies of events are not kept here; see SLOWLOG GET.\n");
-        return Ok(());
-    }
-    Err(call.unknown_subcommand())
-}
-
 fn monitor(call: &mut Call<'_>) -> Answer {
     if !std::mem::replace(&mut call.session.monitor, true) {
         call.engine.monitors += 1;
@@ -206,27 +172,13 @@ fn monitor(call: &mut Call<'_>) -> Answer {
     call.ok()
 }
 
-fn role(call: &mut Call<'_>) -> Answer {
-    let reply = call.reply();
-    reply.array(3);
-    reply.bulk(b"master");
-    reply.integer(0);
-    reply.array(0);
-    Ok(())
-}
-
-fn replicaof(call: &mut Call<'_>) -> Answer {
-    if call.is(1, "NO") && call.is(2, "ONE") {
-        return call.ok();
+fn module(call: &mut Call<'_>) -> Answer {
+    if call.sub("LIST", 2)? {
+        call.reply().array(0);
+        return Ok(());
     }
-    Err(Fault::of("ERR this server does not replicate"))
-}
-
-fn wait(call: &mut Call<'_>) -> Answer {
-    call.integer(1)?;
-    if call.integer(2)? < 0 {
-        return Err(Fault::of("ERR timeout is negative"));
+    if call.sub("HELP", 2)? {
+        return super::introspect::subcommands(call);
     }
-    // There are no replicas.
-    call.answer(0)
+    Err(Fault::of("ERR this server has no modules"))
 }

@@ -13,49 +13,35 @@ const GROW: Flags = Flags::WRITE.and(Flags::DENY_OOM);
 const FAST: Flags = Flags::WRITE.and(Flags::FAST);
 
 pub(super) static COMMANDS: &[Command] = &[
-    command("sadd", -3, GROW.and(Flags::FAST), (1, 1, 1), "set", sadd),
-    command("srem", -3, FAST, (1, 1, 1), "set", srem),
-    command("scard", 2, READ.and(Flags::FAST), (1, 1, 1), "set", scard),
-    command(
-        "sismember",
-        3,
-        READ.and(Flags::FAST),
-        (1, 1, 1),
-        "set",
-        sismember,
-    ),
-    command(
-        "smismember",
-        -3,
-        READ.and(Flags::FAST),
-        (1, 1, 1),
-        "set",
-        smismember,
-    ),
-    command("smembers", 2, READ, (1, 1, 1), "set", smembers),
-    command("smove", 4, FAST, (1, 2, 1), "set", smove),
-    command("spop", -2, FAST, (1, 1, 1), "set", spop),
-    command("srandmember", -2, READ, (1, 1, 1), "set", srandmember),
-    command("sscan", -3, READ, (1, 1, 1), "set", sscan),
-    command("sinter", -2, READ, (1, -1, 1), "set", |call| {
+    command("sadd", -3, GROW.and(Flags::FAST), "set", sadd),
+    command("srem", -3, FAST, "set", srem),
+    command("scard", 2, READ.and(Flags::FAST), "set", scard),
+    command("sismember", 3, READ.and(Flags::FAST), "set", sismember),
+    command("smismember", -3, READ.and(Flags::FAST), "set", smismember),
+    command("smembers", 2, READ, "set", smembers),
+    command("smove", 4, FAST, "set", smove),
+    command("spop", -2, FAST, "set", spop),
+    command("srandmember", -2, READ, "set", srandmember),
+    command("sscan", -3, READ, "set", sscan),
+    command("sinter", -2, READ, "set", |call| {
         combine(call, Combine::Intersection)
     }),
-    command("sunion", -2, READ, (1, -1, 1), "set", |call| {
+    command("sunion", -2, READ, "set", |call| {
         combine(call, Combine::Union)
     }),
-    command("sdiff", -2, READ, (1, -1, 1), "set", |call| {
+    command("sdiff", -2, READ, "set", |call| {
         combine(call, Combine::Difference)
     }),
-    command("sinterstore", -3, GROW, (1, -1, 1), "set", |call| {
+    command("sinterstore", -3, GROW, "set", |call| {
         store(call, Combine::Intersection)
     }),
-    command("sunionstore", -3, GROW, (1, -1, 1), "set", |call| {
+    command("sunionstore", -3, GROW, "set", |call| {
         store(call, Combine::Union)
     }),
-    command("sdiffstore", -3, GROW, (1, -1, 1), "set", |call| {
+    command("sdiffstore", -3, GROW, "set", |call| {
         store(call, Combine::Difference)
     }),
-    command("sintercard", -3, READ, (0, 0, 0), "set", sintercard),
+    command("sintercard", -3, READ, "set", sintercard),
 ];
 
 fn sadd(call: &mut Call<'_>) -> Answer {

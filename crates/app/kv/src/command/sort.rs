@@ -11,18 +11,12 @@ pub(super) static COMMANDS: &[Command] = &[
         "sort",
         -2,
         Flags::WRITE.and(Flags::DENY_OOM).and(Flags::MOVABLE_KEYS),
-        (1, 1, 1),
         "generic",
         |call| sort(call, false),
     ),
-    command(
-        "sort_ro",
-        -2,
-        Flags::READONLY,
-        (1, 1, 1),
-        "generic",
-        |call| sort(call, true),
-    ),
+    command("sort_ro", -2, Flags::READONLY, "generic", |call| {
+        sort(call, true)
+    }),
 ];
 
 #[derive(Default)]
@@ -35,8 +29,16 @@ struct Asked<'a> {
     store: Option<&'a [u8]>,
 }
 
+/// Whether the user may read what patterns stand for, whichever keys that are.
+fn reads_all_keys(call: &Call<'_>) -> bool {
+    let user = &call.session.user;
+    let about = super::about::look_up(call.arguments);
+    user.is_unrestricted() || about.is_some_and(|about| user.reads_all_keys(about, call.arguments))
+}
+
 fn asked<'a>(call: &Call<'a>, read_only: bool) -> Result<Asked<'a>, Fault> {
     let mut asked = Asked::default();
+    let reads_all = reads_all_keys(call);
     let mut at = 2;
     while at < call.len() {
         let left = call.len() - at - 1;
@@ -53,10 +55,20 @@ fn asked<'a>(call: &Call<'a>, read_only: bool) -> Result<Asked<'a>, Fault> {
                 at += 1;
             }
             b"BY" if left >= 1 => {
+                if !reads_all && call.arg(at + 1).contains(&b'*') {
+                    return Err(Fault::of(
+                        "ERR BY option of SORT denied due to insufficient ACL permissions",
+                    ));
+                }
                 asked.by = Some(call.arg(at + 1));
                 at += 1;
             }
             b"GET" if left >= 1 => {
+                if !reads_all {
+                    return Err(Fault::of(
+                        "ERR GET option of SORT denied due to insufficient ACL permissions",
+                    ));
+                }
                 asked.get.push(call.arg(at + 1));
                 at += 1;
             }

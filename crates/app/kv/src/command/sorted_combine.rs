@@ -13,28 +13,22 @@ use values::{Set, SortedSet};
 
 const READ: Flags = Flags::READONLY.and(Flags::MOVABLE_KEYS);
 const GROW: Flags = Flags::WRITE.and(Flags::DENY_OOM).and(Flags::MOVABLE_KEYS);
-const NONE: (i32, i32, i32) = (0, 0, 0);
-const ONE: (i32, i32, i32) = (1, 1, 1);
 const GROUP: &str = "sorted-set";
 
 pub(super) static COMMANDS: &[Command] = &[
-    command("zunion", -3, READ, NONE, GROUP, |call| {
-        show(call, How::Union)
-    }),
-    command("zinter", -3, READ, NONE, GROUP, |call| {
+    command("zunion", -3, READ, GROUP, |call| show(call, How::Union)),
+    command("zinter", -3, READ, GROUP, |call| {
         show(call, How::Intersection)
     }),
-    command("zdiff", -3, READ, NONE, GROUP, |call| {
-        show(call, How::Difference)
-    }),
-    command("zintercard", -3, READ, NONE, GROUP, zintercard),
-    command("zunionstore", -4, GROW, ONE, GROUP, |call| {
+    command("zdiff", -3, READ, GROUP, |call| show(call, How::Difference)),
+    command("zintercard", -3, READ, GROUP, zintercard),
+    command("zunionstore", -4, GROW, GROUP, |call| {
         store(call, How::Union)
     }),
-    command("zinterstore", -4, GROW, ONE, GROUP, |call| {
+    command("zinterstore", -4, GROW, GROUP, |call| {
         store(call, How::Intersection)
     }),
-    command("zdiffstore", -4, GROW, ONE, GROUP, |call| {
+    command("zdiffstore", -4, GROW, GROUP, |call| {
         store(call, How::Difference)
     }),
 ];

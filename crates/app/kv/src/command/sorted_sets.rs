@@ -16,80 +16,52 @@ const QUICK: Flags = Flags::READONLY.and(Flags::FAST);
 const GROW: Flags = Flags::WRITE.and(Flags::DENY_OOM).and(Flags::FAST);
 const FAST: Flags = Flags::WRITE.and(Flags::FAST);
 const WAIT: Flags = FAST.and(Flags::BLOCKING).and(Flags::NO_SCRIPT);
-const KEY: (i32, i32, i32) = (1, 1, 1);
-const NONE: (i32, i32, i32) = (0, 0, 0);
 const GROUP: &str = "sorted-set";
 
 pub(super) static COMMANDS: &[Command] = &[
-    command("zadd", -4, GROW, KEY, GROUP, zadd),
-    command("zincrby", 4, GROW, KEY, GROUP, zincrby),
-    command("zcard", 2, QUICK, KEY, GROUP, zcard),
-    command("zscore", 3, QUICK, KEY, GROUP, zscore),
-    command("zmscore", -3, QUICK, KEY, GROUP, zmscore),
-    command("zrank", 3, QUICK, KEY, GROUP, |call| rank(call, false)),
-    command("zrevrank", 3, QUICK, KEY, GROUP, |call| rank(call, true)),
-    command("zcount", 4, QUICK, KEY, GROUP, zcount),
-    command("zlexcount", 4, QUICK, KEY, GROUP, zlexcount),
-    command("zrem", -3, FAST, KEY, GROUP, zrem),
-    command(
-        "zremrangebyrank",
-        4,
-        Flags::WRITE,
-        KEY,
-        GROUP,
-        zremrangebyrank,
-    ),
-    command(
-        "zremrangebyscore",
-        4,
-        Flags::WRITE,
-        KEY,
-        GROUP,
-        zremrangebyscore,
-    ),
-    command(
-        "zremrangebylex",
-        4,
-        Flags::WRITE,
-        KEY,
-        GROUP,
-        zremrangebylex,
-    ),
-    command("zpopmin", -2, FAST, KEY, GROUP, |call| zpop(call, false)),
-    command("zpopmax", -2, FAST, KEY, GROUP, |call| zpop(call, true)),
-    command("zmpop", -4, Flags::WRITE, NONE, GROUP, zmpop),
-    command("bzpopmin", -3, WAIT, (1, -2, 1), GROUP, |call| {
-        bzpop(call, false)
-    }),
-    command("bzpopmax", -3, WAIT, (1, -2, 1), GROUP, |call| {
-        bzpop(call, true)
-    }),
-    command("bzmpop", -5, WAIT, NONE, GROUP, bzmpop),
-    command("zrandmember", -2, READ, KEY, GROUP, zrandmember),
-    command("zscan", -3, READ, KEY, GROUP, zscan),
-    command("zrange", -4, READ, KEY, GROUP, |call| {
+    command("zadd", -4, GROW, GROUP, zadd),
+    command("zincrby", 4, GROW, GROUP, zincrby),
+    command("zcard", 2, QUICK, GROUP, zcard),
+    command("zscore", 3, QUICK, GROUP, zscore),
+    command("zmscore", -3, QUICK, GROUP, zmscore),
+    command("zrank", 3, QUICK, GROUP, |call| rank(call, false)),
+    command("zrevrank", 3, QUICK, GROUP, |call| rank(call, true)),
+    command("zcount", 4, QUICK, GROUP, zcount),
+    command("zlexcount", 4, QUICK, GROUP, zlexcount),
+    command("zrem", -3, FAST, GROUP, zrem),
+    command("zremrangebyrank", 4, Flags::WRITE, GROUP, zremrangebyrank),
+    command("zremrangebyscore", 4, Flags::WRITE, GROUP, zremrangebyscore),
+    command("zremrangebylex", 4, Flags::WRITE, GROUP, zremrangebylex),
+    command("zpopmin", -2, FAST, GROUP, |call| zpop(call, false)),
+    command("zpopmax", -2, FAST, GROUP, |call| zpop(call, true)),
+    command("zmpop", -4, Flags::WRITE, GROUP, zmpop),
+    command("bzpopmin", -3, WAIT, GROUP, |call| bzpop(call, false)),
+    command("bzpopmax", -3, WAIT, GROUP, |call| bzpop(call, true)),
+    command("bzmpop", -5, WAIT, GROUP, bzmpop),
+    command("zrandmember", -2, READ, GROUP, zrandmember),
+    command("zscan", -3, READ, GROUP, zscan),
+    command("zrange", -4, READ, GROUP, |call| {
         range(call, By::Asked, false)
     }),
-    command("zrevrange", -4, READ, KEY, GROUP, |call| {
+    command("zrevrange", -4, READ, GROUP, |call| {
         range(call, By::Rank, true)
     }),
-    command("zrangebyscore", -4, READ, KEY, GROUP, |call| {
+    command("zrangebyscore", -4, READ, GROUP, |call| {
         range(call, By::Score, false)
     }),
-    command("zrevrangebyscore", -4, READ, KEY, GROUP, |call| {
+    command("zrevrangebyscore", -4, READ, GROUP, |call| {
         range(call, By::Score, true)
     }),
-    command("zrangebylex", -4, READ, KEY, GROUP, |call| {
+    command("zrangebylex", -4, READ, GROUP, |call| {
         range(call, By::Lex, false)
     }),
-    command("zrevrangebylex", -4, READ, KEY, GROUP, |call| {
+    command("zrevrangebylex", -4, READ, GROUP, |call| {
         range(call, By::Lex, true)
     }),
     command(
         "zrangestore",
         -5,
         Flags::WRITE.and(Flags::DENY_OOM),
-        (1, 2, 1),
         GROUP,
         zrangestore,
     ),

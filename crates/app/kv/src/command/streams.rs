@@ -15,31 +15,13 @@ const FAST: Flags = Flags::WRITE.and(Flags::FAST);
 const READ: Flags = Flags::READONLY;
 
 pub(super) static COMMANDS: &[Command] = &[
-    command(
-        "xadd",
-        -5,
-        FAST.and(Flags::DENY_OOM),
-        (1, 1, 1),
-        "stream",
-        xadd,
-    ),
-    command("xlen", 2, READ.and(Flags::FAST), (1, 1, 1), "stream", xlen),
-    command("xrange", -4, READ, (1, 1, 1), "stream", |call| {
-        xrange(call, false)
-    }),
-    command("xrevrange", -4, READ, (1, 1, 1), "stream", |call| {
-        xrange(call, true)
-    }),
-    command("xdel", -3, FAST, (1, 1, 1), "stream", xdel),
-    command("xtrim", -4, Flags::WRITE, (1, 1, 1), "stream", xtrim),
-    command(
-        "xsetid",
-        -3,
-        FAST.and(Flags::DENY_OOM),
-        (1, 1, 1),
-        "stream",
-        xsetid,
-    ),
+    command("xadd", -5, FAST.and(Flags::DENY_OOM), "stream", xadd),
+    command("xlen", 2, READ.and(Flags::FAST), "stream", xlen),
+    command("xrange", -4, READ, "stream", |call| xrange(call, false)),
+    command("xrevrange", -4, READ, "stream", |call| xrange(call, true)),
+    command("xdel", -3, FAST, "stream", xdel),
+    command("xtrim", -4, Flags::WRITE, "stream", xtrim),
+    command("xsetid", -3, FAST.and(Flags::DENY_OOM), "stream", xsetid),
 ];
 
 /// An id in full, or its milliseconds alone.

@@ -1,6 +1,7 @@
 //! MULTI, EXEC, DISCARD, WATCH.
 
 use super::{Call, Command, Flags, command, find};
+use crate::acl::{Context, Denied};
 use crate::fault::{Answer, Fault};
 use crate::transaction::Queue;
 
@@ -11,23 +12,14 @@ pub(super) static COMMANDS: &[Command] = &[
         "multi",
         1,
         BASE.and(Flags::NO_SCRIPT),
-        (0, 0, 0),
         "transactions",
         multi,
     ),
-    command(
-        "exec",
-        1,
-        BASE.and(Flags::NO_SCRIPT),
-        (0, 0, 0),
-        "transactions",
-        exec,
-    ),
+    command("exec", 1, BASE.and(Flags::NO_SCRIPT), "transactions", exec),
     command(
         "discard",
         1,
         BASE.and(Flags::NO_SCRIPT),
-        (0, 0, 0),
         "transactions",
         discard,
     ),
@@ -35,7 +27,6 @@ pub(super) static COMMANDS: &[Command] = &[
         "watch",
         -2,
         BASE.and(Flags::NO_SCRIPT),
-        (1, -1, 1),
         "transactions",
         watch,
     ),
@@ -43,7 +34,6 @@ pub(super) static COMMANDS: &[Command] = &[
         "unwatch",
         1,
         Flags::LOADING.and(Flags::FAST),
-        (0, 0, 0),
         "transactions",
         unwatch,
     ),
@@ -80,12 +70,38 @@ fn exec(call: &mut Call<'_>) -> Answer {
     call.engine.in_transaction = true;
     for words in &queue.commands {
         let arguments: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        if let Err(fault) = still_permitted(call, &arguments) {
+            call.engine.stats.count_error(&fault);
+            call.reply().error(&fault.0);
+            continue;
+        }
         if let Some(command) = arguments.first().and_then(|name| find(name)) {
             call.engine.run(call.session, command, &arguments);
         }
     }
     call.engine.in_transaction = false;
     Ok(())
+}
+
+/// Whether the user may still run what was queued.
+fn still_permitted(call: &mut Call<'_>, arguments: &[&[u8]]) -> Answer {
+    if call.session.user.is_unrestricted() {
+        return Ok(());
+    }
+    let permitted = call.engine.permit(call.session, Context::Multi, arguments);
+    permitted.map_err(|denied| {
+        let why = match denied {
+            Denied::Command => "no permission to execute the command or subcommand",
+            Denied::Key(_) => "no permission to touch the specified keys",
+            Denied::Channel(_) => {
+                "no permission to access one of the channels used as arguments to the command"
+            }
+        };
+        Fault::text(format!(
+            "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. \
+             This command is no longer allowed for the following reason: {why}"
+        ))
+    })
 }
 
 fn discard(call: &mut Call<'_>) -> Answer {

@@ -11,12 +11,9 @@ const LOOK_ENTRIES: usize = 20_000;
 impl Engine {
     /// An entry goes because its time is over.
     pub(crate) fn expire(&mut self, database: u8, key: &[u8]) {
-        if self
-            .journal
-            .as_ref()
-            .is_some_and(|journal| journal.refuses().is_some())
-        {
-            // It is not there for anybody, and is removed when the log takes that.
+        let refuses = |journal: &crate::journal::Journal| journal.refuses().is_some();
+        if self.is_paused() || self.journal.as_ref().is_some_and(refuses) {
+            // It is not there for anybody, and is removed when clients run again, and the log takes that.
             return;
         }
         if self.take(database, key).is_some() {
@@ -28,7 +25,7 @@ impl Engine {
     /// Looks for entries whose time is over, in a part of all tables, and removes them. To be called
     /// ten times a second.
     pub fn sweep(&mut self) {
-        if self.mode != Mode::Serving || !self.sweeps {
+        if self.mode != Mode::Serving || !self.sweeps || self.is_paused() {
             return;
         }
         self.changing = None;

@@ -1,6 +1,7 @@
 //! From the log to entries.
 
 use super::{Engine, Mode};
+use crate::acl::User;
 use crate::config::Config;
 use crate::entry::{Entry, TEXT_BYTES_MAX};
 use crate::journal::{Journal, Policy};
@@ -362,7 +363,9 @@ fn replay(
     let mut engine = Engine::new(config.clone(), env::Rng::new(0));
     engine.keyspace = keyspace;
     engine.mode = Mode::Replaying;
-    let mut session = Session::new(ClientId(0), Token(usize::MAX), Default::default(), 0);
+    let user = Arc::new(User::default_user());
+    let nobody = Token(usize::MAX);
+    let mut session = Session::new(ClientId(0), nobody, Default::default(), 0, user);
     session.authenticated = true;
     for (stream, change) in changes {
         engine

@@ -67,7 +67,7 @@ impl Engine {
     pub(crate) fn may_grow(&mut self) -> Answer {
         let max = self.config.maxmemory;
         // What the log has is not refused: it may be of a server that had more.
-        if max == 0 || self.replays() || self.used() <= max {
+        if max == 0 || self.replays() || self.is_paused() || self.used() <= max {
             return Ok(());
         }
         self.changing = None;

@@ -94,7 +94,7 @@ impl Engine {
             "{seconds}.{micros:06} [{} {}]",
             session.database, session.address[0]
         );
-        for argument in arguments {
+        for argument in crate::command::without_secrets(arguments) {
             line.push_str(&format!(" \"{}\"", argument.escape_ascii()));
         }
         let monitors = self.sessions.iter().flatten();

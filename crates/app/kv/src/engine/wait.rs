@@ -114,8 +114,9 @@ impl Engine {
         true
     }
 
-    /// Ends waits whose time is over.
+    /// Ends waits, and a pause, whose time is over.
     pub fn end_waits(&mut self) {
+        self.end_pause();
         while let Some(token) = self.waiters.overdue(self.now_ms) {
             self.unblock(token, None);
         }
@@ -123,7 +124,9 @@ impl Engine {
 
     /// When [`Engine::end_waits`] has something to do, in milliseconds since 1970.
     pub fn next_deadline_ms(&self) -> Option<u64> {
-        self.waiters.next_deadline()
+        let pause = self.pause.map(|pause| pause.until_ms);
+        let deadlines = [self.waiters.next_deadline(), pause];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Whether a key that a session watches was changed just now.

@@ -1,7 +1,7 @@
 //! Numbers as C's `%.Ng` writes them.
 
 /// A number with so many digits at most.
-pub(super) fn format_general(value: f64, digits: usize) -> String {
+pub(crate) fn format_general(value: f64, digits: usize) -> String {
     if value.is_nan() {
         return if value.is_sign_negative() {
             "-nan"

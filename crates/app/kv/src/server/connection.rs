@@ -263,7 +263,10 @@ impl Connection {
                 Ok(Parsed::Request(length)) => {
                     let arguments = self.parser.arguments(bytes);
                     let start = before.unwrap_or_else(Instant::now);
-                    engine.execute(token, &arguments);
+                    if !engine.execute(token, &arguments) {
+                        // It stays where it is until the session goes on.
+                        continue;
+                    }
                     let now = Instant::now();
                     before = Some(now);
                     engine.took(
@@ -296,7 +299,10 @@ impl Connection {
             let Some(session) = engine.session(token) else {
                 return After::Gone;
             };
-            if self.broken || session.reply.len() > engine.config.output_bytes_max {
+            if self.broken
+                || session.is_killed()
+                || session.reply.len() > engine.config.output_bytes_max
+            {
                 return After::Gone;
             }
             if ready == 0 {

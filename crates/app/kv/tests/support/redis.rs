@@ -24,6 +24,8 @@ impl Redis {
         let socket = home.join("redis.socket");
         let mut child = Command::new("redis-server")
             .args(["--port", "0", "--save", "", "--appendonly", "no"])
+            // A slow machine is no difference.
+            .args(["--slowlog-log-slower-than", "100000000"])
             .args(["--enable-debug-command", "yes", "--dir"])
             .arg(home)
             .arg("--unixsocket")

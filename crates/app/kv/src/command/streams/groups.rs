@@ -15,22 +15,14 @@ pub(in crate::command) static COMMANDS: &[Command] = &[
     command(
         "xgroup",
         -2,
-        Flags::WRITE.and(Flags::DENY_OOM),
-        (2, 2, 1),
+        Flags::WRITE.and(Flags::DENY_OOM).and(Flags::CONTAINER),
         "stream",
         xgroup,
     ),
-    command("xack", -4, FAST, (1, 1, 1), "stream", xack),
-    command(
-        "xpending",
-        -3,
-        Flags::READONLY,
-        (1, 1, 1),
-        "stream",
-        xpending,
-    ),
-    command("xclaim", -6, FAST, (1, 1, 1), "stream", xclaim),
-    command("xautoclaim", -6, FAST, (1, 1, 1), "stream", xautoclaim),
+    command("xack", -4, FAST, "stream", xack),
+    command("xpending", -3, Flags::READONLY, "stream", xpending),
+    command("xclaim", -6, FAST, "stream", xclaim),
+    command("xautoclaim", -6, FAST, "stream", xautoclaim),
 ];
 
 const HELP: &[&str] = &[

@@ -11,8 +11,7 @@ use values::{Stream, StreamId};
 pub(in crate::command) static COMMANDS: &[Command] = &[command(
     "xinfo",
     -2,
-    Flags::READONLY,
-    (2, 2, 1),
+    Flags::READONLY.and(Flags::CONTAINER),
     "stream",
     xinfo,
 )];

@@ -17,7 +17,6 @@ pub(in crate::command) static COMMANDS: &[Command] = &[
         Flags::READONLY
             .and(Flags::BLOCKING)
             .and(Flags::MOVABLE_KEYS),
-        (0, 0, 0),
         "stream",
         |call| xread(call, false),
     ),
@@ -25,7 +24,6 @@ pub(in crate::command) static COMMANDS: &[Command] = &[
         "xreadgroup",
         -7,
         Flags::WRITE.and(Flags::BLOCKING).and(Flags::MOVABLE_KEYS),
-        (0, 0, 0),
         "stream",
         |call| xread(call, true),
     ),
