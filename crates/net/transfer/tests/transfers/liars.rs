@@ -86,6 +86,9 @@ fn object(name: &str, what: What) -> Entry {
     }
 }
 
+/// Of the messages, as this test speaks them.
+const VERSION: u16 = 4;
+
 fn begin(version: u16, below: TreePath) -> ToReceiver {
     ToReceiver::Begin {
         version,
@@ -127,7 +130,7 @@ fn told_once(root: &Path, lie: impl Fn(&Liar)) -> Result<(), TransferError> {
                 &Settings::default(),
             )
         });
-        let begin = rpc::encode(&begin(3, TreePath::root())).unwrap();
+        let begin = rpc::encode(&begin(VERSION, TreePath::root())).unwrap();
         let liar = Liar(client.open(&begin, &[], soon()).unwrap());
         lie(&liar);
         let _gone = liar.0.finish();
@@ -278,7 +281,7 @@ const LIES: &[(&str, Lie)] = &[
         l.offer(0, vec![file("a", 1)]);
     }),
     ("a second beginning", |l| {
-        l.say(&begin(3, TreePath::root()), &[]);
+        l.say(&begin(VERSION, TreePath::root()), &[]);
     }),
 ];
 
@@ -438,7 +441,7 @@ fn a_sender_of_another_version_is_told_so() {
             server.close(soon()).unwrap();
             received
         });
-        let begin = begin(4, TreePath::root());
+        let begin = begin(VERSION + 1, TreePath::root());
         let channel = client
             .open(&rpc::encode(&begin).unwrap(), &[], soon())
             .unwrap();
@@ -447,7 +450,8 @@ fn a_sender_of_another_version_is_told_so() {
             "{:?}",
             rpc::decode::<holdfast_transfer::ToSender>(&answer.body)
         );
-        assert!(text.contains("the receiver speaks version 3"), "{text}");
+        let words = format!("the receiver speaks version {VERSION}");
+        assert!(text.contains(&words), "{text}");
         drop(channel);
         client.close(soon()).unwrap();
         assert!(receiving.join().unwrap().is_err());
@@ -465,7 +469,7 @@ fn asked_for(root: &Path, below: TreePath) -> Result<(), TransferError> {
             let (settings, root) = (Settings::default(), Destination::Below(root));
             receive(root, &server, &RealClock, &settings)
         });
-        let begin = rpc::encode(&begin(3, below)).unwrap();
+        let begin = rpc::encode(&begin(VERSION, below)).unwrap();
         let channel = client.open(&begin, &[], soon()).unwrap();
         let _gone = channel.finish();
         while let Ok(Some(_)) = channel.receive(soon()) {}
