@@ -7,10 +7,13 @@ use serde::Serialize;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What takes no longer is not worth a word.
 const QUIET: Duration = Duration::from_secs(1);
+
+/// How often a bar is drawn anew: oftener nobody sees it, and to draw costs as much as a small file.
+const REDRAWN: Duration = Duration::from_millis(100);
 
 /// Prints text to standard output. A reader that has gone away (`| head`) is no error.
 ///
@@ -37,7 +40,7 @@ pub fn print_json(value: &impl Serialize) -> Outcome<()> {
 /// A progress bar on standard error, where that is a terminal and the work takes over a second.
 pub struct Bar {
     bar: ProgressBar,
-    started: std::time::Instant,
+    next: Instant,
 }
 
 impl Bar {
@@ -47,14 +50,18 @@ impl Bar {
         bar.set_message(what.to_owned());
         Bar {
             bar,
-            started: std::time::Instant::now(),
+            next: Instant::now() + QUIET,
         }
     }
 
     /// Shows how far it is.
     pub fn show(&mut self, progress: &Progress) {
-        let late = self.started.elapsed() > QUIET;
-        if self.bar.is_hidden() && late && std::io::stderr().is_terminal() {
+        let now = Instant::now();
+        if now < self.next {
+            return;
+        }
+        self.next = now + REDRAWN;
+        if self.bar.is_hidden() && std::io::stderr().is_terminal() {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
         let template = match progress.bytes_total {

@@ -2,15 +2,20 @@
 
 use crate::session::{Sent, Session, StreamId, Taken};
 use crate::{Hello, Limits, Message, Role, RpcError};
+use env::errno::Errno;
 use env::{Bell, Moment, Net, Stream};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[cfg(test)]
 mod tests;
 
 /// Bytes that are received at once.
 const RECEIVE_BYTES: usize = 256 << 10;
+
+/// Bytes that [`Channel::exchange`] gathers before the thread that sends is woken for them.
+const GATHERED_BYTES: usize = 64 << 10;
 
 /// The code of a reset for a [`Channel`] that was dropped before its end.
 const DROPPED: u32 = 0;
@@ -24,31 +29,45 @@ pub struct Connection {
 struct Shared {
     stream: Arc<dyn Stream>,
     session: Mutex<Session>,
+    /// Whether the thread that sends knows that bytes wait; changed only with the session locked.
+    told: AtomicBool,
     /// Rung whenever something has changed in the session.
     bell: Arc<dyn Bell>,
 }
 
 impl Shared {
+    /// Looks at the session once. What is to be sent then may wait for more where `gathers` is set
+    /// and there is an answer.
+    fn look<T>(
+        &self,
+        gathers: bool,
+        look: impl FnOnce(&mut Session) -> Result<Option<T>, RpcError>,
+    ) -> Result<Option<T>, RpcError> {
+        let (answer, tells) = {
+            let mut session = self.session.lock();
+            let answer = look(&mut session);
+            let may_wait = gathers && matches!(answer, Ok(Some(_)));
+            let least = if may_wait { GATHERED_BYTES } else { 1 };
+            // The look may have led to bytes to be sent: credit, or the message itself.
+            let tells = session.output_bytes() >= least && !self.told.swap(true, Ordering::Relaxed);
+            (answer, tells)
+        };
+        if tells {
+            self.bell.ring();
+        }
+        answer
+    }
+
     /// Looks at the session until there is an answer.
     fn wait<T>(
         &self,
         deadline: Moment,
+        gathers: bool,
         mut look: impl FnMut(&mut Session) -> Result<Option<T>, RpcError>,
     ) -> Result<T, RpcError> {
         loop {
             let seen = self.bell.count();
-            let (answer, more) = {
-                let mut session = self.session.lock();
-                let had = session.has_output();
-                let answer = look(&mut session);
-                (answer, !had && session.has_output())
-            };
-            // The look may have led to bytes to be sent: credit, or the message itself. Where some
-            // waited before, the thread that sends knows.
-            if more {
-                self.bell.ring();
-            }
-            if let Some(answer) = answer? {
+            if let Some(answer) = self.look(gathers, &mut look)? {
                 return Ok(answer);
             }
             self.bell.wait(seen, deadline)?;
@@ -86,6 +105,7 @@ impl Shared {
             let seen = self.bell.count();
             let (output, ended) = {
                 let mut session = self.session.lock();
+                self.told.store(false, Ordering::Relaxed);
                 (session.take_output(), session.is_leaving())
             };
             if !output.is_empty() {
@@ -120,6 +140,7 @@ impl Connection {
         let shared = Arc::new(Shared {
             stream,
             session: Mutex::new(Session::new(role, limits)),
+            told: AtomicBool::new(false),
             bell: net.bell(),
         });
         // Dropped on an error, it ends the thread that was started.
@@ -137,7 +158,7 @@ impl Connection {
     /// # Errors
     /// It speaks no common version, or not in time, or the connection is lost.
     pub fn peer(&self, deadline: Moment) -> Result<Hello, RpcError> {
-        self.shared.wait(deadline, |session| {
+        self.shared.wait(deadline, false, |session| {
             if let Some(hello) = session.peer().filter(|_| session.version().is_some()) {
                 return Ok(Some(hello.clone()));
             }
@@ -152,7 +173,7 @@ impl Connection {
     pub fn open(&self, body: &[u8], bulk: &[u8], deadline: Moment) -> Result<Channel, RpcError> {
         self.peer(deadline)?;
         let opened = |session: &mut Session| session.open(body, bulk);
-        let id = self.shared.wait(deadline, opened)?;
+        let id = self.shared.wait(deadline, false, opened)?;
         Ok(Channel::new(&self.shared, id))
     }
 
@@ -161,7 +182,7 @@ impl Connection {
     /// # Errors
     /// The connection has ended.
     pub fn accept(&self, deadline: Moment) -> Result<Channel, RpcError> {
-        let id = self.shared.wait(deadline, |session| {
+        let id = self.shared.wait(deadline, false, |session| {
             if let Some(id) = session.accept() {
                 return Ok(Some(id));
             }
@@ -196,7 +217,7 @@ impl Connection {
         let ended = |session: &mut Session| Ok(session.end().cloned());
         self.shared.session.lock().leave();
         self.shared.bell.ring();
-        match self.shared.wait(deadline, ended)? {
+        match self.shared.wait(deadline, false, ended)? {
             RpcError::Ended => Ok(()),
             why => Err(why),
         }
@@ -231,7 +252,7 @@ impl Channel {
     /// # Errors
     /// The peer gave the stream up, or the connection is lost. ETIMEDOUT as [`RpcError::Net`].
     pub fn send(&self, body: &[u8], bulk: &[u8], deadline: Moment) -> Result<(), RpcError> {
-        self.shared.wait(deadline, |session| {
+        self.shared.wait(deadline, false, |session| {
             match session.send(self.id, body, bulk)? {
                 Sent::Yes => Ok(Some(())),
                 Sent::NoRoom => Ok(None),
@@ -241,7 +262,8 @@ impl Channel {
 
     /// Sends a message once there is room for it, or takes one that came before there was; then
     /// nothing was sent. Two sides that send much to each other never wait for one another like
-    /// this.
+    /// this. Small messages are gathered, up to 64 KiB: they go at the latest with the next call of
+    /// this side that waits, or that is another than this and [`Channel::try_receive`].
     ///
     /// # Errors
     /// As [`Channel::send`]; the peer has sent its last, and there is no room.
@@ -251,7 +273,7 @@ impl Channel {
         bulk: &[u8],
         deadline: Moment,
     ) -> Result<Option<Message>, RpcError> {
-        self.shared.wait(deadline, |session| {
+        self.shared.wait(deadline, true, |session| {
             if session.send(self.id, body, bulk)? == Sent::Yes {
                 return Ok(Some(None));
             }
@@ -269,7 +291,7 @@ impl Channel {
     /// As [`Channel::send`].
     pub fn receive(&self, deadline: Moment) -> Result<Option<Message>, RpcError> {
         self.shared
-            .wait(deadline, |session| match session.take(self.id)? {
+            .wait(deadline, false, |session| match session.take(self.id)? {
                 Taken::Message(message) => Ok(Some(Some(message))),
                 Taken::Finished => Ok(Some(None)),
                 Taken::Nothing => Ok(None),
@@ -281,7 +303,12 @@ impl Channel {
     /// # Errors
     /// As [`Channel::receive`]; ETIMEDOUT where nothing is there.
     pub fn try_receive(&self) -> Result<Option<Message>, RpcError> {
-        self.receive(Moment(0))
+        let take = |session: &mut Session| session.take(self.id).map(Some);
+        match self.shared.look(true, take)? {
+            Some(Taken::Message(message)) => Ok(Some(message)),
+            Some(Taken::Finished) => Ok(None),
+            Some(Taken::Nothing) | None => Err(Errno::TIMEDOUT.into()),
+        }
     }
 
     /// Says that this side sends no more.

@@ -198,9 +198,9 @@ impl Session {
         std::mem::take(&mut self.output)
     }
 
-    /// Whether bytes wait to be sent.
-    pub fn has_output(&self) -> bool {
-        !self.output.is_empty()
+    /// How many bytes wait to be sent.
+    pub fn output_bytes(&self) -> usize {
+        self.output.len()
     }
 
     /// Opens a stream by its first message; `None` where the message has to wait for room.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 mod attributes;
 
-pub(crate) use attributes::{is_carried, read as attributes_of};
+pub(crate) use attributes::{grown, is_carried, read as attributes_of};
 
 /// Files with several names whose other names have not come yet.
 const LINKS_MAX: usize = 500_000;

@@ -3,6 +3,7 @@ use codec::crc32c;
 use env::sim::network::Conditions;
 use env::sim::{Harm, Network, harmed};
 use env::{Address, Clock, Listener, Rng};
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 /// What is asked: a number, and bytes that follow from it.
@@ -176,6 +177,82 @@ fn both_sides_may_send_more_than_a_window_at_once() {
     drop(channel);
     connection.close(deadline).unwrap();
     task.join().unwrap();
+}
+
+/// A stream that counts the calls that send.
+struct Counted {
+    stream: Arc<dyn Stream>,
+    sends: Arc<AtomicUsize>,
+}
+
+impl Stream for Counted {
+    fn peer(&self) -> &Address {
+        self.stream.peer()
+    }
+
+    fn receive(&self, buffer: &mut [u8], deadline: Moment) -> env::Result<usize> {
+        self.stream.receive(buffer, deadline)
+    }
+
+    fn send(&self, data: &[u8], deadline: Moment) -> env::Result<()> {
+        self.sends.fetch_add(1, Ordering::Relaxed);
+        self.stream.send(data, deadline)
+    }
+
+    fn finish(&self) -> env::Result<()> {
+        self.stream.finish()
+    }
+
+    fn close(&self) {
+        self.stream.close();
+    }
+}
+
+/// What is exchanged is gathered, and goes before this side waits for the answer to it.
+#[test]
+fn small_messages_go_together_and_before_anybody_waits() {
+    const MESSAGES: usize = 2000;
+    let network = Network::new(5);
+    let (left, right) = (network.host("left"), network.host("right"));
+    let listener = right.listen(&Address::new("right", 0)).unwrap();
+    let deadline = network.clock().now().after(Duration::from_secs(600));
+    let (accepting, net) = (listener.clone(), right.clone());
+    let work = move || {
+        let stream = accepting.accept(deadline).unwrap();
+        let role = Role::Server;
+        let connection = Connection::start(stream, net.as_ref(), role, Limits::default()).unwrap();
+        let channel = connection.accept(deadline).unwrap();
+        for _ in 0..=MESSAGES {
+            channel.receive(deadline).unwrap().unwrap();
+        }
+        channel.send(b"all", b"", deadline).unwrap();
+        channel.finish().unwrap();
+        assert_eq!(channel.receive(deadline), Ok(None));
+        drop(channel);
+        connection.close(deadline).unwrap();
+    };
+    let task = right.spawn("server", Box::new(work)).unwrap();
+    let sends = Arc::new(AtomicUsize::new(0));
+    let stream = Arc::new(Counted {
+        stream: left.connect(listener.address(), deadline).unwrap(),
+        sends: sends.clone(),
+    });
+    let role = Role::Client;
+    let connection = Connection::start(stream, left.as_ref(), role, Limits::default()).unwrap();
+    let channel = connection.open(b"go", b"", deadline).unwrap();
+    for _ in 0..MESSAGES {
+        assert_eq!(channel.exchange(&[7; 100], b"", deadline), Ok(None));
+        assert!(channel.try_receive().is_err_and(|error| error.is_timeout()));
+    }
+    let answer = channel.receive(deadline).unwrap().unwrap();
+    assert_eq!(answer.body, b"all");
+    channel.finish().unwrap();
+    drop(channel);
+    connection.close(deadline).unwrap();
+    task.join().unwrap();
+    // 2000 messages of 100 bytes and a header are three times what is gathered.
+    let sends = sends.load(Ordering::Relaxed);
+    assert!(sends < 20, "{sends} sends");
 }
 
 #[test]

@@ -258,7 +258,7 @@ impl Worker<'_> {
         let what = match outcome {
             Outcome::Proved => {
                 if self.settle(&name(number, "part"), entry, touched, placed)? {
-                    self.staging.remove_note(number);
+                    self.staging.remove_note(&file.staged);
                     placed.files += 1;
                     placed.bytes += file.source.bytes;
                     if let Some(sum) = file.sum {
@@ -276,7 +276,7 @@ impl Worker<'_> {
             }
             Outcome::Refused(what) => what,
         };
-        let what = match self.staging.quarantine(number) {
+        let what = match self.staging.quarantine(&file.staged) {
             Ok(()) => format!("{what}; see {}", quarantine_path()),
             Err(_) => what,
         };
@@ -310,7 +310,7 @@ impl Worker<'_> {
                         level: self.level,
                         proved_bytes,
                     };
-                    self.staging.write_note(number, &note)?;
+                    self.staging.write_note(&file.staged, &note)?;
                     self.staging.sync().map_err(fatal)?;
                 }
                 // What is written beside it may hold its pages: the next batch tries again.

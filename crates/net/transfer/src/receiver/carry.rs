@@ -1,7 +1,7 @@
 //! What an object carries besides its content.
 
 use crate::entry::{Attributes, Meta, Time};
-use crate::walk::{is_carried, words};
+use crate::walk::{grown, is_carried, words};
 use env::errno::Errno;
 use rustix::fs::{
     AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags, chmodat, chownat,
@@ -9,12 +9,6 @@ use rustix::fs::{
 };
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd};
-
-/// Longest list of names of attributes (XATTR_LIST_MAX of Linux).
-const LIST_MAX: usize = 64 << 10;
-
-/// Longest value of one (XATTR_SIZE_MAX of Linux).
-const VALUE_MAX: usize = 64 << 10;
 
 /// What could not be kept, in words.
 pub(super) type Lost = Vec<String>;
@@ -93,22 +87,18 @@ fn attributes(file: BorrowedFd<'_>, meta: &Meta, lost: &mut Lost) -> Result<(), 
 
 /// The names of those that are carried.
 fn names_of_attributes(file: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>, Errno> {
-    let mut list = vec![0; LIST_MAX];
-    let length = match flistxattr(file, &mut list[..]) {
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => 0,
-        length => length?,
+    let list = match grown(|buffer| flistxattr(file, buffer)) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Vec::new(),
+        list => list?,
     };
-    let names = list.get(..length).unwrap_or_default().split(|b| *b == 0);
-    let carried = names.filter(|name| is_carried(name));
-    Ok(carried.map(<[u8]>::to_vec).collect())
+    let names = list.split(|b| *b == 0).filter(|name| is_carried(name));
+    Ok(names.map(<[u8]>::to_vec).collect())
 }
 
 fn read_attributes(file: BorrowedFd<'_>) -> Result<Attributes, Errno> {
     let mut found = Attributes::new();
     for name in names_of_attributes(file)? {
-        let mut value = vec![0; VALUE_MAX];
-        let length = fgetxattr(file, &name[..], &mut value[..])?;
-        value.truncate(length);
+        let value = grown(|buffer| fgetxattr(file, &name[..], buffer))?;
         found.push((name, value));
     }
     found.sort();

@@ -162,8 +162,10 @@ impl Main<'_> {
         self.take_there(u64::MAX);
         let action = match (self.current.take(), kept) {
             (Some(current), _) => {
-                let length = current.source.bytes;
-                ftruncate(&current.staged.file, length).map_err(unwritten)?;
+                if current.at < current.source.bytes {
+                    let length = current.source.bytes;
+                    ftruncate(&current.staged.file, length).map_err(unwritten)?;
+                }
                 let file = Written {
                     index,
                     staged: current.staged,

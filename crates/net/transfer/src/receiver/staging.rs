@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The version of notes.
 pub const NOTE_VERSION: u16 = 1;
@@ -133,6 +133,8 @@ pub(super) type Notes = HashMap<TreePath, (u64, Note)>;
 pub(super) struct Staged {
     pub(super) number: u64,
     pub(super) file: OwnedFd,
+    /// Whether there may be a note of it.
+    noted: AtomicBool,
 }
 
 /// The directory, locked.
@@ -312,7 +314,9 @@ impl Staging {
     }
 
     /// Makes a note durable but for its name, which [`Staging::sync`] does.
-    pub(super) fn write_note(&self, number: u64, note: &Note) -> Result<(), TransferError> {
+    pub(super) fn write_note(&self, staged: &Staged, note: &Note) -> Result<(), TransferError> {
+        let number = staged.number;
+        staged.noted.store(true, Ordering::Release);
         let doing = TransferError::io("a note cannot be written");
         let bytes = note.encode(number)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
@@ -385,7 +389,12 @@ impl Staging {
             flags | OFlags::NOFOLLOW,
             mode,
         )?;
-        Ok(Staged { number, file })
+        let noted = AtomicBool::new(false);
+        Ok(Staged {
+            number,
+            file,
+            noted,
+        })
     }
 
     /// A file of an earlier transfer, without what was not proved of it.
@@ -393,7 +402,12 @@ impl Staging {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(&self.dir, name(number, "part"), flags, Mode::empty())?;
         ftruncate(&file, proved_bytes)?;
-        Ok(Staged { number, file })
+        let noted = AtomicBool::new(true);
+        Ok(Staged {
+            number,
+            file,
+            noted,
+        })
     }
 
     /// Opens a file for reading past the page cache, or through it where the file system allows
@@ -415,20 +429,24 @@ impl Staging {
         }
     }
 
-    /// Removes the note of a file that is in place.
-    pub(super) fn remove_note(&self, number: u64) {
-        let _none = unlinkat(&self.dir, name(number, "note"), AtFlags::empty());
+    /// Removes the note of a file that is in place, where there is one.
+    pub(super) fn remove_note(&self, staged: &Staged) {
+        if staged.noted.load(Ordering::Acquire) {
+            let name = name(staged.number, "note");
+            let _none = unlinkat(&self.dir, name, AtFlags::empty());
+        }
     }
 
     /// Puts a file away for people to look at.
-    pub(super) fn quarantine(&self, number: u64) -> Result<(), Errno> {
+    pub(super) fn quarantine(&self, staged: &Staged) -> Result<(), Errno> {
+        let number = staged.number;
         match mkdirat(&self.dir, QUARANTINE, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno),
         }
         let to = [QUARANTINE.as_bytes(), b"/", name(number, "part").to_bytes()].concat();
         renameat(&self.dir, name(number, "part"), &self.dir, to)?;
-        self.remove_note(number);
+        self.remove_note(staged);
         Ok(())
     }
 

@@ -55,7 +55,10 @@ pub(crate) fn read(dir: impl AsFd, name: &CStr) -> Result<Attributes, Errno> {
     Ok(found)
 }
 
-fn grown(mut call: impl FnMut(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8>, Errno> {
+/// What a call fills a buffer with: a list of names, or a value.
+pub(crate) fn grown(
+    mut call: impl FnMut(&mut [u8]) -> Result<usize, Errno>,
+) -> Result<Vec<u8>, Errno> {
     let mut buffer = vec![0; FIRST_TRY];
     let length = match call(&mut buffer) {
         Err(Errno::RANGE) => {

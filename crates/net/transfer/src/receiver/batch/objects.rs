@@ -38,8 +38,6 @@ impl Worker<'_> {
         });
         match answer {
             Ok(()) => {
-                // A second name of the same file is left where it was (rename(2)).
-                let _none = unlinkat(self.staging.dir(), from, AtFlags::empty());
                 touched.insert(parent);
                 Ok(true)
             }
@@ -76,6 +74,8 @@ impl Worker<'_> {
         match made {
             Ok(name) => {
                 let there = self.settle(&name, entry, touched, placed)?;
+                // What could not be renamed; and a further name of the file that is there already,
+                // which rename(2) leaves where it was.
                 let _none = unlinkat(self.staging.dir(), &name, AtFlags::empty());
                 Ok(there)
             }
