@@ -266,10 +266,16 @@ impl Engine {
 
     /// Ends the connection of a session that does not run a command now.
     pub(crate) fn kill_session(&mut self, token: Token) {
-        if let Some(session) = self.session_mut(token) {
-            session.kill();
-            self.touch_session(token);
+        let Some(session) = self.session_mut(token) else {
+            return;
+        };
+        session.kill();
+        // What comes for it from now on is for others.
+        let (id, blocked) = (session.id, session.blocked.take());
+        if let Some(blocked) = blocked {
+            self.waiters.remove(token, id, &blocked);
         }
+        self.touch_session(token);
     }
 
     /// Ends all that a session has under way.
@@ -407,6 +413,7 @@ impl Engine {
                 session.reply.error(&format!(
                     "EXECABORT Transaction discarded because of: {fault}"
                 ));
+                self.end_caching(session);
             }
             Err(fault) => {
                 if let Some(queue) = &mut session.queue {

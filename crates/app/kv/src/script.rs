@@ -395,6 +395,7 @@ impl Engine {
         if ended.as_ref().is_some_and(|ended| ended.abandoned) {
             // The process ends, and the log has nothing of this script. Nobody sees what it left.
             self.changes = crate::changes::Changes::default();
+            self.waiters.ready.clear();
             self.mode = crate::engine::Mode::Loading;
         }
         // What lent the engine is gone; a function that outlived the run finds nothing.

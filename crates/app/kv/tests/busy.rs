@@ -38,10 +38,16 @@ fn a_script_that_never_ends_is_killed_by_another_client() {
     assert!(answer.starts_with("-ERR Script killed by user"), "{answer}");
     assert_eq!(caller.receive().unwrap(), "+OK");
     assert_eq!(late.ask(&["GET", "k"]).unwrap(), "v");
-    // A shutdown ends one that wrote.
-    caller
-        .send(&["EVAL", "redis.call('set','k','w') while true do end", "0"])
-        .unwrap();
+    // A shutdown ends one that wrote, and nobody has had anything of what it wrote.
+    let mut waiting = Client::connect(served.port).unwrap();
+    waiting.send(&["BLPOP", "q", "0"]).unwrap();
+    while !late
+        .ask(&["INFO", "clients"])
+        .unwrap()
+        .contains("blocked_clients:1")
+    {}
+    let writes = "redis.call('set','k','w') redis.call('rpush','q','job') while true do end";
+    caller.send(&["EVAL", writes, "0"]).unwrap();
     while late.ask(&["PING"]).unwrap() == "+PONG" {}
     assert!(
         late.ask(&["SCRIPT", "KILL"])
@@ -50,10 +56,13 @@ fn a_script_that_never_ends_is_killed_by_another_client() {
     );
     late.send(&["SHUTDOWN", "NOSAVE"]).unwrap();
     assert!(late.receive().is_err(), "the server ends");
+    let got = waiting.receive();
+    assert!(got.is_err(), "the script had not ended: {got:?}");
     served.kill();
     let served = Served::start(home.path());
     let mut again = Client::connect(served.port).unwrap();
     assert_eq!(again.ask(&["GET", "k"]).unwrap(), "v");
+    assert_eq!(again.ask(&["EXISTS", "q"]).unwrap(), ":0");
 }
 
 #[test]

@@ -1,22 +1,17 @@
 //! Replies beside those of redis-server, byte for byte. Needs Debian's package, which `make test` installs.
 
+#[path = "support/begins.rs"]
+mod begins;
 #[path = "support/redis.rs"]
 mod redis;
 
+use begins::begins;
 use holdfast_kv::protocol::split_words;
 use holdfast_kv::{Config, Engine, Policy, Token, load};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// A process that begins has the locks of this one for a moment, so none begins while a log is opened.
-static BEGINS: Mutex<()> = Mutex::new(());
-
-fn begins() -> MutexGuard<'static, ()> {
-    BEGINS.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// redis-server, and a connection to it.
 struct Redis {

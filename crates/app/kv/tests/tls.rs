@@ -1,5 +1,9 @@
 //! TLS: who is let in, and what becomes of those who are not.
 
+#[path = "support/begins.rs"]
+mod begins;
+
+use begins::begins;
 use holdfast_kv::server::{ClientAuth, Handle, Options, Server, Tls};
 use holdfast_kv::{Config, Policy};
 use rpc::tls::{Authority, Issued};
@@ -79,11 +83,13 @@ impl Served {
         };
         let (plain, tls) = (port(server.addresses()), port(server.tls_addresses()));
         let handle = server.handle();
+        let alone = begins();
         let (ready, is_ready) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             server.run(|_| ready.send(()).unwrap()).unwrap();
         });
         is_ready.recv().unwrap();
+        drop(alone);
         Served {
             handle,
             thread: Some(thread),
@@ -102,7 +108,9 @@ impl Served {
         }
         command.args(arguments).stdin(Stdio::piped());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let alone = begins();
         let mut child = command.spawn().expect("redis-cli (make test installs it)");
+        drop(alone);
         // One that is not let in reads nothing.
         let _ = child.stdin.take().unwrap().write_all(input);
         child.wait_with_output().unwrap()

@@ -27,7 +27,7 @@ impl Engine {
         }
     }
 
-    fn is_over(&self, entry: &Entry) -> bool {
+    pub(super) fn is_over(&self, entry: &Entry) -> bool {
         self.mode == Mode::Serving && entry.expires_ms().is_some_and(|at| at <= self.now_ms)
     }
 

@@ -16,10 +16,13 @@ impl Engine {
             // It is not there for anybody, and is removed when clients run again, and the log takes that.
             return;
         }
+        // Nobody's own change, whoever came upon it.
+        let by = self.changing.take();
         if self.take(database, key).is_some() {
             self.stats.expired += 1;
             self.notify(b'x', "expired", database, key);
         }
+        self.changing = by;
     }
 
     /// Looks for entries whose time is over, in a part of all tables, and removes them. To be called

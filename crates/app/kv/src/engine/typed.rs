@@ -160,9 +160,11 @@ impl Engine {
 }
 
 impl Engine {
-    /// A collection, of an entry that was settled before.
+    /// A collection, of an entry that was settled before: it is still there where nothing may be removed.
     pub(crate) fn look<C: Collection>(&self, database: u8, key: &[u8]) -> Option<&C> {
         let shard = self.keyspace.shard(crate::slot::ShardId::of(key));
-        shard.get(database, key)?.as_value().and_then(C::of)
+        let entry = shard.get(database, key)?;
+        let there = Some(entry).filter(|entry| !self.is_over(entry))?;
+        there.as_value().and_then(C::of)
     }
 }

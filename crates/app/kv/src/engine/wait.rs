@@ -46,7 +46,8 @@ impl Engine {
                 session.watch_broken = true;
             }
         }
-        if self.waiters.ready.is_empty() {
+        // What a script has changed so far is nobody's before its end.
+        if self.waiters.ready.is_empty() || self.scripts.running.is_some() {
             return;
         }
         for _ in 0..TURNS_MAX {

@@ -3,7 +3,7 @@
 use super::tls::TlsStream;
 use crate::engine::Engine;
 use crate::protocol::{Parsed, Parser};
-use crate::session::Token;
+use crate::session::{Session, Token};
 use mio::event::Event;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry};
@@ -19,8 +19,20 @@ const TURN_BYTES: usize = 1 << 20;
 /// Bytes of replies that wait for a client before its requests do.
 const REPLY_BYTES: usize = 4 << 20;
 
+/// The same for one that has not said who it is.
+const STRANGER_REPLY_BYTES: usize = 16 << 10;
+
 /// Bytes of memory that an idle connection keeps for reading.
 const KEPT_BYTES: usize = 64 << 10;
+
+/// Whether replies to more requests may wait for a client.
+fn has_room(engine: &Engine, session: &Session) -> bool {
+    let most = match engine.needs_auth(session) {
+        true => STRANGER_REPLY_BYTES,
+        false => REPLY_BYTES,
+    };
+    session.reply.len() < most
+}
 
 /// A socket.
 pub(super) enum Stream {
@@ -199,9 +211,7 @@ impl Connection {
         let Some(session) = engine.session(token) else {
             return true;
         };
-        if session.reply.len() >= REPLY_BYTES
-            || (session.is_blocked() && self.filled > self.consumed)
-        {
+        if !has_room(engine, session) || (session.is_blocked() && self.filled > self.consumed) {
             self.waits = true;
         }
         self.waits || session.closing
@@ -307,7 +317,7 @@ impl Connection {
             }
             if ready == 0 {
                 let done = session.reply.is_empty() && !self.stream.has_unsent();
-                let goes_on = !session.is_blocked() && session.reply.len() < REPLY_BYTES;
+                let goes_on = !session.is_blocked() && has_room(engine, session);
                 return match session.closing && done {
                     true => {
                         self.stream.end();

@@ -26,6 +26,7 @@ fn requests_are_held_to_the_rules() {
         ("SET a1 v", "+OK"),
         ("SET b v", NO_KEY),
         ("MSET a1 v b v", NO_KEY),
+        ("PFMERGE b", NO_KEY),
         ("FLUSHALL", &format!("{NO_COMMAND} 'flushall' command")),
         (
             "CONFIG GET x",
@@ -56,11 +57,11 @@ fn requests_are_held_to_the_rules() {
     assert_eq!(engine.keyspace.len(0), 1);
     let denied = |reason| engine.acl.log.count(reason);
     assert_eq!(denied(crate::acl::Reason::Command), 3);
-    assert_eq!(denied(crate::acl::Reason::Key), 3);
+    assert_eq!(denied(crate::acl::Reason::Key), 4);
     assert_eq!(denied(crate::acl::Reason::Channel), 3);
     let info = ask(&mut engine, operator, "INFO stats");
     assert!(
-        info.contains("acl_access_denied_cmd:3 acl_access_denied_key:3"),
+        info.contains("acl_access_denied_cmd:3 acl_access_denied_key:4"),
         "{info}"
     );
 }

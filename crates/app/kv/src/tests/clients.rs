@@ -106,11 +106,13 @@ fn a_pause_of_all_is_not_made_shorter_or_weaker() {
 #[test]
 fn nothing_expires_and_nothing_is_evicted_while_clients_are_paused() {
     let (mut engine, client) = engine();
-    ask(&mut engine, client, "SET k v PX 10");
+    ask(&mut engine, client, "SADD k v");
+    ask(&mut engine, client, "PEXPIRE k 10");
     ask(&mut engine, client, "CLIENT PAUSE 1000 WRITE");
     engine.set_time(1_700_000_000_500, 0);
     engine.sweep();
-    assert_eq!(ask(&mut engine, client, "GET k"), "$-1");
+    assert_eq!(ask(&mut engine, client, "SCARD k"), ":0");
+    assert_eq!(ask(&mut engine, client, "SUNION k"), "*0");
     assert_eq!(ask(&mut engine, client, "DBSIZE"), ":1");
     engine.config.set("maxmemory", "1").unwrap();
     engine
@@ -122,6 +124,18 @@ fn nothing_expires_and_nothing_is_evicted_while_clients_are_paused() {
     ask(&mut engine, client, "CLIENT UNPAUSE");
     engine.sweep();
     assert_eq!(ask(&mut engine, client, "DBSIZE"), ":0");
+}
+
+#[test]
+fn who_was_ended_takes_nothing_any_more() {
+    let (mut engine, operator) = engine();
+    let waiting = engine.connect(Default::default()).unwrap();
+    send(&mut engine, waiting, "BLPOP q 0");
+    let id = engine.session(waiting).unwrap().id.0;
+    let line = format!("CLIENT KILL ID {id}");
+    assert_eq!(ask(&mut engine, operator, &line), ":1");
+    assert_eq!(ask(&mut engine, operator, "RPUSH q job"), ":1");
+    assert_eq!(ask(&mut engine, operator, "LLEN q"), ":1");
 }
 
 #[test]

@@ -174,6 +174,8 @@ impl About {
                         flags,
                     }));
                 }
+                // Sources that are left out: what was found before them is changed all the same.
+                None if matches!(specification.find, Find::Range { .. }) => {}
                 // The command refuses such a request.
                 None => return Vec::new(),
             }
