@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build up test tour bench fuzz fresh install uninstall clean
+.PHONY: help build up test clients tour bench fuzz fresh install uninstall clean
 
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
@@ -24,13 +24,11 @@ UP_PACKAGES    := $(BUILD_PACKAGES) fuse3
 #   qemu-utils libnbd-bin          qemu-img, qemu-io, nbdcopy, nbdinfo: clients of volumes
 #   mariadb-server-core mariadb-client postgresql python3
 #                                  databases on volumes; no server is started but those of tests
-#   python3-venv                   redis-py, below .cache; node-redis and go-redis take node, npm and
-#                                  go where they are, or Debian's (scripts/clients)
 #   sysbench                       load on MariaDB for the benchmark
 #   redis-server                   loads what we write, and writes what we load
 #   rsync rclone iproute2          peers of transfers, and the link between network namespaces
 #   libclang-dev                   libublk (feature ublk) reads the header of its driver
-TEST_PACKAGES  := $(UP_PACKAGES) g++ attr acl e2fsprogs xfsprogs btrfs-progs mount util-linux procps passwd fio jq perl libisal-dev qemu-utils libnbd-bin mariadb-server-core mariadb-client postgresql python3 python3-venv sysbench rsync rclone iproute2 libclang-dev redis-server
+TEST_PACKAGES  := $(UP_PACKAGES) g++ attr acl e2fsprogs xfsprogs btrfs-progs mount util-linux procps passwd fio jq perl libisal-dev qemu-utils libnbd-bin mariadb-server-core mariadb-client postgresql python3 sysbench rsync rclone iproute2 libclang-dev redis-server
 
 RELEASE  := target/release/holdfast
 export HOLDFAST := $(CURDIR)/$(RELEASE)
@@ -47,6 +45,7 @@ help:
 	@printf '%s\n' \
 	  'make up       build, and protect /srv/holdfast (ARGS="..." for other options)' \
 	  'make test     everything that has to pass before a change goes in' \
+	  'make clients  redis-py, node-redis, go-redis and redis-cli on the server of `kv`' \
 	  'make tour     the main job end to end on real files, in plain words' \
 	  'make bench    our side against the peers, in one run' \
 	  'make fuzz     every fuzz target for SECONDS_PER_TARGET (60)' \
@@ -78,8 +77,6 @@ test:
 	@scripts/tools pjdfstest@0.2.2 fsx@0.3.2
 	cargo build --release --locked --package holdfast
 	@id tests >/dev/null 2>&1 || useradd --system --no-create-home tests
-	@scripts/clients
-	tests/clients/run
 	scripts/with-mount tests/posix/run-pjdfstest
 	scripts/with-mount tests/posix/run-fsx
 	UP_FLAGS='$(ENCODE_ALL)' scripts/with-mount tests/posix/with-encoding tests/posix/run-pjdfstest
@@ -91,6 +88,13 @@ test:
 	$(RELEASE) torture redundancy --seed 1 --minutes 1
 	$(RELEASE) torture redundancy --seed 1 --minutes 1 --encode
 	TOUR_SIZE=small tour/run
+
+# Fetches from the registries of three languages, once, so it is no part of `make test`.
+clients:
+	@scripts/packages $(TEST_PACKAGES) python3-venv
+	cargo build --release --locked --package holdfast
+	@scripts/clients
+	tests/clients/run
 
 tour: build
 	@scripts/packages $(TEST_PACKAGES)
